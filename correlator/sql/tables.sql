@@ -6,7 +6,7 @@ CREATE TABLE sources (
 CREATE TABLE streams (
     stream_id INTEGER NOT NULL, source_id INTEGER NOT NULL, key_kind VARCHAR, key VARCHAR, host VARCHAR, pid BIGINT,
     node_rank INTEGER, rank INTEGER, local_rank INTEGER, attempt INTEGER, evidence VARCHAR, ending VARCHAR,
-    last_line BIGINT, unit VARCHAR
+    last_line BIGINT, last_text VARCHAR, unit VARCHAR
 );
 -- what the lines say, before identity and clocks: `events` joins it with streams and clocks
 CREATE TABLE event_rows (

@@ -1,0 +1,40 @@
+-- law: exit-records
+-- stratum: derive
+-- claim: How a process ended, from launchers. A signal that the launcher sent itself is teardown; a positive code with no words of its own is an exit.
+-- source: torch/distributed/elastic/multiprocessing/api.py, deepspeed/launcher/launch.py, slurm srun
+WITH records AS (
+    SELECT e.attempt, e.peer_rank AS rank, arg_min(e.attrs, e.event_id) AS attrs, min(e.event_id) AS event_id, max(e.event_id) AS last_id,
+        max(TRY_CAST((e.attrs->>'exitcode') AS INTEGER)) AS exitcode, max(e.attrs->>'signal') AS signal, min(e.ts) AS ts,
+        max(TRY_CAST((e.attrs->>'pid') AS BIGINT)) AS pid, bool_or(coalesce(e.attrs->>'root_cause', 'false') = 'true') AS root_cause
+    FROM ev e WHERE e.kind = 'exit_record' AND e.peer_rank IS NOT NULL GROUP BY ALL
+),
+stopped AS (
+    SELECT attempt, TRY_CAST((attrs->>'pid') AS BIGINT) AS pid, bool_or(coalesce(attrs->>'signal', 'SIGTERM') = 'SIGKILL') AS hard
+    FROM ev WHERE kind = 'signalled' AND (attrs->>'pid') IS NOT NULL GROUP BY ALL
+),
+judged AS (
+    SELECT r.*, k.state, k.coverage, k.files,
+        CASE
+            WHEN r.signal IN ('SIGTERM', 'SIGINT', 'SIGHUP', 'SIGUSR1', 'SIGUSR2') THEN 'terminated'
+            WHEN r.signal = 'SIGKILL' AND s.pid IS NOT NULL THEN 'terminated'
+            WHEN r.signal IS NOT NULL THEN 'died'
+            WHEN r.exitcode > 0 AND s.pid IS NULL THEN 'exited'
+        END AS predicate
+    FROM records r
+    LEFT JOIN stopped s USING (attempt, pid)
+    LEFT JOIN ranks k USING (attempt, rank)
+)
+SELECT j.attempt, j.predicate, 'rank' AS subject_kind, CAST(j.rank AS VARCHAR) AS subject, CAST(NULL AS VARCHAR) AS object_kind, CAST(NULL AS VARCHAR) AS object,
+    CAST(NULL AS TIMESTAMPTZ) AS onset_low, j.ts AS onset_high, CAST(NULL AS VARCHAR) AS pg, CAST(NULL AS BIGINT) AS seq, CAST(NULL AS BIGINT) AS step,
+    j.coverage, 1 AS events, j.event_id AS first_event_id, j.last_id AS last_event_id,
+    json_object('signal', j.signal, 'exitcode', j.exitcode, 'log', CASE WHEN coalesce(j.files, 0) = 0 THEN 'missing' ELSE 'present' END, 'by', j.attrs->>'by') AS attrs
+FROM judged j
+WHERE j.predicate IS NOT NULL
+    -- an exit code adds nothing to a process that said why it left
+    AND NOT (j.predicate = 'exited' AND EXISTS (
+        SELECT 1 FROM facts f JOIN predicates p USING (predicate)
+        WHERE f.attempt = j.attempt AND f.subject_kind = 'rank' AND f.subject = CAST(j.rank AS VARCHAR) AND p.ends_subject))
+    AND NOT (j.predicate = 'exited' AND EXISTS (
+        SELECT 1 FROM facts f JOIN predicates p USING (predicate)
+        WHERE f.attempt = j.attempt AND f.subject_kind = 'process' AND p.ends_subject AND p.certainty = 'words' AND p.can_initiate <> 'no'
+            AND coalesce(f.attrs->>'uncaught', 'true') = 'true'))

@@ -1,0 +1,18 @@
+-- law: outside-stop
+-- stratum: explain
+-- needs: external_signal, preempted
+-- claim: After a stop from outside every process of that launcher is stopped; what they print then is its consequence.
+-- source: torchelastic: "Received 15 death signal, shutting down workers"; slurmstepd CANCELLED ... DUE TO PREEMPTION
+SELECT s.attempt, s.fact_id AS cause, f.fact_id AS effect, 'structural' AS grade, 'process' AS basis, 'its launcher was told to stop' AS why
+FROM facts s JOIN facts f ON f.attempt = s.attempt AND f.fact_id <> s.fact_id
+JOIN predicates p ON p.predicate = f.predicate
+WHERE s.status = 'active' AND f.status = 'active' AND s.predicate IN ('external_signal', 'preempted')
+    AND (p.ends_subject OR f.predicate IN ('device_fault', 'vanished', 'stalled'))
+    AND f.predicate NOT IN ('preempted')
+    AND NOT EXISTS (SELECT 1 FROM facts j WHERE j.attempt = s.attempt AND j.status = 'active' AND j.subject_kind = 'job' AND j.predicate = 'timed_out_waiting')
+    -- words that a process spoke before the stop are not its consequence
+    AND NOT (p.certainty = 'words' AND p.can_initiate <> 'no' AND f.onset_high IS NOT NULL AND s.onset_low IS NOT NULL AND f.onset_high < s.onset_low AND f.predicate NOT IN ('external_signal'))
+    AND NOT (f.predicate = 'external_signal' AND (s.predicate = 'external_signal'))
+    AND NOT (p.certainty = 'words' AND p.can_initiate = 'yes' AND f.subject_kind = 'rank' AND f.onset_high IS NULL AND f.predicate NOT IN ('device_fault', 'link_down')
+        AND s.predicate = 'external_signal' AND s.subject_kind = 'agent'
+        AND EXISTS (SELECT 1 FROM ev x WHERE x.attempt = f.attempt AND x.kind = 'exit_record' AND (x.attrs->>'root_cause') = 'true'))

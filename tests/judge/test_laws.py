@@ -1,0 +1,254 @@
+"""Rows in, rows out, for every law."""
+
+from __future__ import annotations
+
+import pytest
+
+from correlator.judge.laws import load_laws
+from tests.judge.board import Board
+
+
+def test_every_law_is_documented() -> None:
+    for law in load_laws():
+        assert law.claim, law.file
+    assert len(load_laws()) <= 22
+
+
+def test_repeats_are_one_fact_and_onset_is_back_dated() -> None:
+    b = Board(2)
+    for i in range(5):
+        b.ev("timed_out_waiting", 0, at=600 + i, seq=7, pg="0", duration_ms=600_000)
+    b.run("facts-from-events")
+
+    assert b.facts() == [("timed_out_waiting", "rank", "0")]
+    events, low = b.con.execute("SELECT events, onset_low FROM facts").fetchone()
+    assert events == 5
+    assert low.second == 59 or low.second == 0  # enqueued 600 s before the line, within its resolution
+
+
+def test_subject_named_by_the_line_outranks_the_writer() -> None:
+    b = Board(4)
+    b.ev("nan_local", 0, subject_rank=3)
+    b.run("facts-from-events")
+
+    assert b.facts() == [("nan_local", "rank", "3")]
+
+
+@pytest.mark.parametrize(
+    ("attrs", "expected"),
+    [
+        ({"exitcode": -9, "signal": "SIGKILL"}, [("died", "rank", "1")]),
+        ({"exitcode": -15, "signal": "SIGTERM"}, [("terminated", "rank", "1")]),
+        ({"exitcode": 3}, [("exited", "rank", "1")]),
+        ({"exitcode": 0}, []),
+    ],
+)
+def test_exit_records(attrs: dict[str, object], expected: list[tuple[str, str, str]]) -> None:
+    b = Board(2)
+    b.ev("exit_record", None, peer_rank=1, by="elastic", **attrs)
+    b.run("facts-from-events", "exit-records")
+
+    assert b.facts() == expected
+
+
+def test_sigkill_sent_by_the_agent_is_teardown() -> None:
+    b = Board(2)
+    b.ev("signalled", None, pid=101, signal="SIGKILL")
+    b.ev("exit_record", None, peer_rank=1, exitcode=-9, signal="SIGKILL", pid=101)
+    b.run("facts-from-events", "exit-records")
+
+    assert b.facts() == [("terminated", "rank", "1")]
+
+
+def test_anonymous_words_go_to_the_only_rank_that_left_by_itself() -> None:
+    b = Board(3)
+    b.ev("raised", None, exception="KeyError", uncaught=True)
+    b.ev("exit_record", None, peer_rank=2, exitcode=1)
+    b.ev("exit_record", None, peer_rank=0, exitcode=-15, signal="SIGTERM")
+    b.run("facts-from-events", "exit-records", "owner-by-exit-record", "same-statement")
+
+    assert b.facts("raised") == [("raised", "rank", "2")]
+
+
+def test_gpu_fault_goes_to_the_rank_of_its_pci_bus() -> None:
+    b = Board(4, hosts=dict.fromkeys(range(4), "n1"))
+    b.ev("device_fault", None, source="kernel", xid=79, pci_bus="0000:12:00.0", role="root")
+    b.run("facts-from-events", "hardware-to-rank", "same-statement")
+
+    assert b.facts() == [("device_fault", "rank", "2")]
+
+
+def test_first_local_nan_names_its_rank() -> None:
+    b = Board(3)
+    for step in range(1, 6):
+        for rank in range(3):
+            bad = (step >= 4 and rank == 1) or step >= 5
+            b.step(rank, step, at=step, loss=float("nan") if bad else 1.0)
+    b.run("facts-from-events", "first-nonfinite")
+
+    assert ("nan_local", "rank", "1") in b.facts()
+    assert ("nan_global", "job", "job") in b.facts()
+
+
+def test_nan_on_all_ranks_at_once_names_nobody() -> None:
+    b = Board(3)
+    for step in range(1, 6):
+        for rank in range(3):
+            b.step(rank, step, at=step, loss=float("nan") if step >= 4 else 1.0)
+    b.run("facts-from-events", "first-nonfinite")
+
+    assert b.facts("nan_local") == []
+    assert b.facts("nan_global") == [("nan_global", "job", "job")]
+
+
+def test_skipped_overflow_that_recovers_is_no_fact() -> None:
+    b = Board(2)
+    for step in range(1, 9):
+        for rank in range(2):
+            b.step(rank, step, at=step, loss=float("inf") if step == 3 else 1.0)
+    b.run("facts-from-events", "first-nonfinite")
+
+    assert b.facts() == []
+
+
+def test_vote_names_the_odd_rank_only_with_a_majority() -> None:
+    b = Board(4)
+    for rank, what in enumerate(["a", "a", "b", "a"]):
+        b.ev("mismatch", rank, self_rank=rank, self=what, other_rank=2 if rank != 2 else 0, other="b" if rank != 2 else "a")
+    b.run("facts-from-events", "mismatch-vote", "same-statement")
+    assert b.facts("mismatch") == [("mismatch", "rank", "2")]
+
+    tie = Board(2)
+    tie.ev("mismatch", 0, self_rank=0, self="a", other_rank=1, other="b")
+    tie.ev("mismatch", 1, self_rank=1, self="b", other_rank=0, other="a")
+    tie.run("facts-from-events", "mismatch-vote", "same-statement")
+    assert tie.facts("mismatch") == [("mismatch", "group", "0")]
+
+
+def test_never_joined_follows_the_chain_to_the_silent_rank() -> None:
+    b = Board(4)
+    b.no_log(2)
+    b.ev("store_wait", 1, peer_rank=0)
+    b.ev("store_wait", 3, peer_rank=0)
+    b.ev("store_wait", 0, joined=3, world=4)
+    b.run("facts-from-events", "never-joined")
+
+    assert b.facts("never_joined") == [("never_joined", "rank", "2")]
+
+
+def test_caught_fault_followed_by_progress_is_recovered() -> None:
+    b = Board(2)
+    b.step(0, 1, at=1)
+    b.ev("raised", 0, at=2, exception="URLError", uncaught=False)
+    b.step(0, 2, at=3)
+    b.run("facts-from-events", "recovered")
+
+    assert b.facts("raised") == []
+    assert b.facts("raised", status="recovered") == [("raised", "rank", "0")]
+
+
+def test_uncaught_fault_is_not_recovered_by_the_last_steps_of_others() -> None:
+    b = Board(2)
+    b.step(0, 1, at=1)
+    b.ev("raised", 0, at=2, exception="ValueError", uncaught=True)
+    b.step(1, 2, at=2.1)
+    b.run("facts-from-events", "recovered")
+
+    assert b.facts("raised") == [("raised", "rank", "0")]
+
+
+def test_whole_silent_host_is_gone() -> None:
+    b = Board(4, hosts={0: "n0", 1: "n0", 2: "n1", 3: "n1"})
+    for rank in range(4):
+        b.step(rank, 6, at=6)
+    b.ev("lost_connection", 2, at=7)
+    b.ev("lost_connection", 3, at=7)
+    b.run()
+
+    assert b.facts("host_gone") == [("host_gone", "host", "n0")]
+
+
+def test_only_silent_rank_stalled_when_all_others_waited() -> None:
+    b = Board(4)
+    for rank in range(4):
+        b.step(rank, 8, at=8)
+    for rank in (0, 1, 3):
+        b.ev("timed_out_waiting", rank, duration_ms=12000)
+    b.run()
+
+    assert b.facts("stalled") == [("stalled", "rank", "2")]
+    assert ("group_broken", "job", "timed_out_waiting", "0") in b.edges()
+
+
+def test_connections_lost_without_any_timeout_mean_a_vanished_peer() -> None:
+    b = Board(3)
+    b.ev("lost_connection", 0, how="reset")
+    b.ev("lost_connection", 2, how="closed")
+    b.run()
+
+    assert b.facts("vanished") == [("vanished", "rank", "1")]
+
+
+def test_words_silence_the_search_by_elimination() -> None:
+    b = Board(3)
+    b.ev("raised", 0, exception="IndexError", uncaught=True)
+    b.ev("lost_connection", 2, how="closed")
+    b.run()
+
+    assert b.facts("vanished") == []
+    assert ("raised", "0", "group_broken", "job") in b.edges()
+
+
+def test_named_by_a_barrier_beats_elimination() -> None:
+    b = Board(4)
+    b.ev("timed_out_waiting", 0, duration_ms=1000)
+    b.ev("accused", 0, ranks=[3], why="monitored_barrier")
+    b.run()
+
+    assert b.facts("stalled") == [("stalled", "rank", "3")]
+
+
+def test_late_stop_from_outside_does_not_hide_a_stall() -> None:
+    b = Board(2)
+    for step in range(1, 9):
+        b.step(0, step, at=step * 0.1)
+    b.ev("external_signal", None, at=70, signal="SIGTERM", agent=True)
+    b.run()
+
+    assert ("timed_out_waiting", "job", "job") in b.facts()
+
+
+def test_own_later_words_are_consequences() -> None:
+    b = Board(2)
+    b.ev("lost_connection", 0)
+    b.ev("raised", 0, exception="TrainingError", uncaught=True)
+    b.run()
+
+    assert ("lost_connection", "0", "raised", "0") in b.edges()
+
+
+def test_stop_from_outside_explains_what_processes_say_after_it() -> None:
+    b = Board(2)
+    b.ev("external_signal", None, at=5, signal="SIGTERM", agent=True)
+    b.ev("exit_record", None, peer_rank=0, exitcode=-15, signal="SIGTERM")
+    b.run()
+
+    assert any(e[0] == "external_signal" and e[2] == "terminated" for e in b.edges())
+
+
+def test_nan_spreads_from_the_rank_that_had_it() -> None:
+    b = Board(2)
+    b.ev("nan_local", 1)
+    b.ev("nan_global", 0)
+    b.run()
+
+    assert ("nan_local", "1", "nan_global", "0") in b.edges()
+
+
+def test_leaving_early_explains_the_mismatch() -> None:
+    b = Board(2)
+    b.ev("left_early", 1)
+    b.ev("mismatch", 0, self_rank=0, self="a", other_rank=1, other="b")
+    b.run()
+
+    assert any(e[0] == "left_early" and e[2] == "mismatch" for e in b.edges())
