@@ -51,12 +51,12 @@ _C10 = re.compile(r"\[([VIWEF])(\d{1,2}?)(\d\d) (\d\d):(\d\d):(\d\d)\.\d{6,9} ([
 _C10_OLD = re.compile(r"\[([VIWEF]) ([^\s:\]]+:\d+)\] ?", _A)
 # torch._logging and real glog: W1130 21:01:14.146000 1616 torch/distributed/run.py:1028] msg; glog 0.6 prints the year
 _GLOG = re.compile(
-    r"([VIWECF])(\d{4})?(\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{3,9})\s+(?:(\d+)\s+)?([^\s\]]+?:\d+)\]"
+    r"([VIWECF])(\d{4})?(\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{3,9})\s+(?:(\d{1,20})\s+)?([^\s\]]+?:\d+)\]"
     r"((?: \[\d+/\d+\w*\]| \[__\w+\])*) ?",
     _A,
 )
 _NEMO = re.compile(r"\[NeMo ([A-Z]) (?=\d{4}-)", _A)
-_NEMO_TAIL = re.compile(r" ([\w.]+:\d+)(?: rank:(\d+))?\] ?", _A)
+_NEMO_TAIL = re.compile(r" ([\w.]+:\d+)(?: rank:(\d{1,6}))?\] ?", _A)
 # transformers: [INFO|trainer.py:123] 2025-09-03 21:44:52,123 >> msg, and [INFO|2025-09-03 21:44:52] mod:143 >> msg
 _PIPED = re.compile(r"\[(DEBUG|INFO|WARNING|ERROR|CRITICAL)\|", _A)
 _PIPED_FILE = re.compile(r"([\w./-]+:\d+)\] ?", _A)
@@ -64,8 +64,10 @@ _PIPED_TAIL = re.compile(r"\]? ?(?:([\w./-]+:\d+) )?>> ?", _A)
 _BASIC = re.compile(r"(DEBUG|INFO|WARNING|ERROR|CRITICAL):([A-Za-z_][\w.\-]*):", _A)
 # 2.1 and 2.2: [2023-11-04 12:34:56,123] torch.distributed.run: [WARNING] text
 _TORCH21 = re.compile(r"(?: \[[^\]]*\])? ([\w.]+): \[([A-Z]+)\] ?", _A)
-_RAY_CPP = re.compile(r" ([DIWEFC]) (\d+) \d+\](?: \(([\w-]+)\))?(?: ([\w./-]+:\d+):)? ?", _A)
-_SYSLOG = re.compile(r" (?!\[)([\w.-]+) ([\w./@-]+)(?:\[(\d+)\])?: ?", _A)
+# SGLang: [2025-04-26 11:32:00 DP0 TP3] msg; numbers of parallel groups, no ranks
+_GROUPS = re.compile(r" ((?:[DTPE]P\d+ ?)+)\] ?", _A)
+_RAY_CPP = re.compile(r" ([DIWEFC]) (\d{1,10}) \d+\](?: \(([\w-]+)\))?(?: ([\w./-]+:\d+):)? ?", _A)
+_SYSLOG = re.compile(r" (?!\[)([\w.-]+) ([\w./@-]+)(?:\[(\d{1,10})\])?: ?", _A)
 _KERNEL_TIME = re.compile(r"\[ *\d+\.\d{6}\] ?", _A)
 _DMESG_CALLER = re.compile(r"(?:\[ *[TC]\d+\])? ?", _A)
 
@@ -74,9 +76,9 @@ _FIELD = re.compile(
     r"[\s|]*(?:-\s+|:\s+)?(?:"
     rf"(?P<level>\[\s*(?:{_WORDS}|[A-Z](?=\]))\s*\]:?|\((?:{_WORDS})\)|(?:{_WORDS})(?=[\s|\]:]|$):?)"
     r"|\[(?P<loc>[\w./<>-]+\.(?:py|cpp|cc|cu|h|hpp):\d+(?::[\w<>.]+)?)\]:?"
-    r"|(?P<rank>[\[(][Rr]ank[ =:]?(?P<n>\d+)(?:/\d+)?[\])](?!:)|[Rr]ank[ =]?(?P<bare>\d+)(?:/\d+)?(?=\s*(?:\||-\s|:\s)))"
-    r"|[Rr]ank(?P<composer>\d+)\[(?P<pid>\d+)\](?:\[[\w-]+\])?:"
-    r"|\[[\w.-]+\] \[workload:(?P<nvrx>\d+)\(\d+\) infra:\d+\(\d+\)\] (?P<nvrx_loc>[\w.]+:\d+)"
+    r"|(?P<rank>[\[(][Rr]ank[ =:]?(?P<n>\d{1,10})(?:/\d+)?[\])](?!:)|[Rr]ank[ =]?(?P<bare>\d{1,10})(?:/\d+)?(?=\s*(?:\||-\s|:\s)))"
+    r"|[Rr]ank(?P<composer>\d{1,10})\[(?P<pid>\d{1,10})\](?:\[[\w-]+\])?:"
+    r"|\[[\w.-]+\] \[workload:(?P<nvrx>\d{1,10})\(\d+\) infra:\d+\(\d+\)\] (?P<nvrx_loc>[\w.]+:\d+)"
     r"|\[(?:tid|pid|TID|PID)[ :=]?(?P<tid>\d+)\]"
     rf"|\[(?P<name>[A-Za-z_][\w.]*)\](?=\s*-?\s*\[(?:{_WORDS})\])"
     r")",
@@ -87,9 +89,8 @@ _LOGGER_DASH = re.compile(r"\s*-\s+([A-Za-z_][\w./]*(?::\d+)?)(?=\s+-\s)", _A)
 _LOGGER_FILE = re.compile(r"[\s:|]*([\w./-]+\.py:\d+)(?::\w+)?(?: in \S+)?(?= -- |:(?:\s|$)|\]| >> |\s+-\s)", _A)
 _LOGGER_COLON = re.compile(r"[\s|]*([a-z_][a-z0-9_]*(?:\.[A-Za-z_]\w*)*)(?=: (?!\s*\d))", _A)
 _NOT_LOGGER = frozenset(
-    "step epoch iter iteration loss error warning warn note info rank host traceback exception failed failure status "
-    "state cause reason signal exit exitcode node worker task what message args config world_size nfs kernel".split()
-)
+    {"step", "epoch", "iter", "iteration", "loss", "error", "warning", "warn", "note", "info", "rank", "host", "traceback", "exception", "failed", "failure", "status", "state", "cause", "reason", "signal", "exit", "exitcode", "node", "worker", "task", "what", "message", "args", "config", "world_size", "nfs", "kernel"}
+)  # fmt: skip
 _MARK = re.compile(r"\s*(?:>>|--)\s?|\s*[|]\s?|\s+-\s|\]?:\s|\] ?", _A)
 
 
@@ -123,7 +124,9 @@ def read_header(text: str, ref_us: int, order: DateOrder = DateOrder.US) -> Head
         if m := _GLOG.match(text):
             return _glog(m, ref_us)
         if m := _BASIC.match(text):
-            return _fields(text, m.end(), Header(None, _LEVELS[m[1]], m[2], msg_start=m.end()), ref_us, order, named=True)
+            return _fields(
+                text, m.end(), Header(None, _LEVELS[m[1]], m[2], msg_start=m.end()), ref_us, order, named=True
+            )
     elif first == "D" and (m := _BASIC.match(text)):
         return Header(None, "DEBUG", m[2], msg_start=m.end())
     return _general(text, ref_us, order)
@@ -165,7 +168,7 @@ def _piped(text: str, m: re.Match[str], ref_us: int, order: DateOrder) -> Header
 
 def _general(text: str, ref_us: int, order: DateOrder) -> Header:
     first = text.lstrip(" \t")[:1]
-    if first not in _TIME_STARTS:
+    if first not in _TIME_STARTS or (first.isalpha() and text[:2] == "  "):  # an indented word is no header
         return Header()
     found = parse_stamp(text, ref_us=ref_us, order=order)
     if found is None:
@@ -179,6 +182,9 @@ def _general(text: str, ref_us: int, order: DateOrder) -> Header:
         head.level, head.pid, head.msg_start = _LEVELS[m[1]], int(m[2]), m.end()
         head.origin = m[4] or m[3]
         return head
+    if m := _GROUPS.match(text, end):
+        head.origin, head.msg_start = m[1], m.end()
+        return head
     bracketed = text[end - 1] == "]"
     if bracketed and (m := _TORCH21.match(text, end)) and m[2] in _LEVELS:
         head.origin, head.level, head.msg_start = m[1], _LEVELS[m[2]], m.end()
@@ -188,13 +194,13 @@ def _general(text: str, ref_us: int, order: DateOrder) -> Header:
         m = _DMESG_CALLER.match(text, end)
         head.msg_start = m.end() if m else end
         return head
-    if not bracketed and (m := _SYSLOG.match(text, end)) and m[1].upper() not in _LEVELS:
-        # an ISO time is also what applications print: there only a pid or the kernel proves a syslog line
-        if (named and "@" not in stamp.text) or m[3] or m[2] == "kernel":
-            head.origin, head.pid, head.msg_start = m[2], int(m[3]) if m[3] else None, m.end()
-            if m[2] == "kernel" and (t := _KERNEL_TIME.match(text, m.end())):
-                head.msg_start = t.end()
-            return head
+    m = None if bracketed else _SYSLOG.match(text, end)
+    # applications print ISO times too: after those only a pid or the kernel proves a syslog line
+    if m and m[1].upper() not in _LEVELS and (named or m[3] or m[2] == "kernel"):
+        head.origin, head.pid, head.msg_start = m[2], int(m[3]) if m[3] else None, m.end()
+        if m[2] == "kernel" and (t := _KERNEL_TIME.match(text, m.end())):
+            head.msg_start = t.end()
+        return head
     return _fields(text, end, head, ref_us, order)
 
 

@@ -189,7 +189,7 @@ class _LogParser:
             parts = self.plan.split(piece)
             for raw in parts:
                 tags, text, outer = self.plan.peel(raw)
-                head = read_header(text, self.ref_us)
+                head = read_header(text, self.ref_us, self.plan.order)
                 stamp = head.stamp or outer
                 line = Line(
                     no=no, offset=offset, raw=raw, text=text, msg=text[head.msg_start :], tags=tags, stamp=stamp,
@@ -236,7 +236,7 @@ class _LogParser:
             progress, rest = step_source.split_progress(line.text)
             if progress and rest.strip():
                 # a progress bar has no newline of its own: what follows is another line of the same writer
-                head = read_header(rest, self.ref_us)
+                head = read_header(rest, self.ref_us, self.plan.order)
                 glued = Line(no=line.no, offset=line.offset, raw=rest, text=rest, msg=rest[head.msg_start :], tags=line.tags,
                              stamp=head.stamp or line.stamp, level=head.level, origin=head.origin, stream=line.stream)  # fmt: skip
                 step_source.parse(Line(no=line.no, offset=line.offset, raw=progress, text=progress, msg=progress,

@@ -33,9 +33,11 @@ class DateOrder(Enum):
 
 
 # Three letters are enough to tell months apart; the other spellings come from localized ``dmesg -T`` and ``ctime``.
-_MONTHS = {m: i for i, m in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}
-_MONTHS |= {"mär": 3, "mrz": 3, "mai": 5, "okt": 10, "dez": 12, "ene": 1, "abr": 4, "ago": 8, "dic": 12, "fév": 2, "avr": 4}
-_WEEKDAYS = frozenset("mon tue wed thu fri sat sun mo di mi do fr sa so mon, tue, wed, thu, fri, sat, sun,".split())
+_ENGLISH = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTHS = {name: number for number, name in enumerate(_ENGLISH, 1)}
+_MONTHS |= {"mär": 3, "mrz": 3, "mai": 5, "okt": 10, "dez": 12}
+_MONTHS |= {"ene": 1, "abr": 4, "ago": 8, "dic": 12, "fév": 2, "avr": 4}
+_WEEKDAYS = frozenset({"mon", "tue", "wed", "thu", "fri", "sat", "sun", "mo", "di", "mi", "do", "fr", "sa", "so"})
 
 _TIME = r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:[.,](\d{1,9}))?)?(?!\d|:\d)(?: ?([AaPp])\.?[Mm]\b)?"
 _ZONE = r"(?: ?(Z\b|UTC\b|GMT\b|[+-]\d\d:?\d\d)(?!\d))?"
@@ -43,16 +45,18 @@ _A = re.ASCII
 
 _LEAD = re.compile(r"(?:<\d{1,3}>(?:1 )?)?[ \t\-(|>*]*(\[?)[ \t]*", _A)
 _ISO = re.compile(rf"(\d{{4}})[-/](\d\d?)[-/](\d\d?)(?:[T_ \t]|  | @ |, |-(?=\d\d:)){_TIME}{_ZONE}", _A)
-_COMPACT = re.compile(rf"(\d{{4}})(\d\d)(\d\d)(?:[T_ -](\d\d):?(\d\d):?(\d\d)(?:[.,](\d{{1,9}}))?)(?![\d:])(){_ZONE}", _A)
+_COMPACT = re.compile(
+    rf"(\d{{4}})(\d\d)(\d\d)(?:[T_ -](\d\d):?(\d\d):?(\d\d)(?:[.,](\d{{1,9}}))?)(?![\d:])(){_ZONE}", _A
+)
 _SLASH = re.compile(rf"(\d{{1,2}})/(\d{{1,2}})(?:/(\d{{4}}|\d\d))?(?:[T ,_]|, ){_TIME}{_ZONE}", _A)
 _DASHED = re.compile(rf"(\d\d)-(\d\d) {_TIME}()", _A)  # vLLM: 07-01 12:34:56
 _DAY_FIRST = re.compile(rf"(\d{{1,2}})[ /-]([A-Za-z]{{3}})[a-z]*[ /-](\d{{4}})[ :]{_TIME}{_ZONE}", _A)
 _CLOCK = re.compile(r"(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?=[\s\]|,)]|$)", _A)
 _EPOCH = re.compile(r"(\d{10}|\d{13}|\d{16}|\d{19})(?:\.(\d{1,9}))?(?=[\s\]|,:;)]|$)", _A)
-_NOT_EPOCH = re.compile(r"\s*(?:[KMGT]?i?B\b|bytes|tokens|samples|param|elem|rows)", re.I)
+_NOT_EPOCH = re.compile(r"\s*(?:[KMGT]?i?B\b|bytes|tokens|samples|param|elem|rows)", re.IGNORECASE)
 _NAMED = re.compile(
     r"(?:[^\W\d]{2,9}\.?,? +)?"  # weekday
-    r"(?:([^\W\d]{3})[^\W\d]*\.? +(\d{1,2})(?:,? +(\d{4}))?|(\d{1,2}) ([^\W\d]{3}) (\d{4}))"
+    r"(?:([^\W\d]{3})(?:uary|ruary|ch|il|e|y|ust|t|tember|ober|ember)?\.? +(\d{1,2})(?:,? +(\d{4}))?|(\d{1,2}) ([^\W\d]{3}) (\d{4}))"
     rf"(?: @)? +{_TIME}(?: +(UTC|GMT|[A-Z]{{3,4}}(?= \d{{4}})|[+-]\d\d:?\d\d))?(?: +(\d{{4}})(?![\d:.]))?"
 )
 _DOW_ISO = re.compile(r"[A-Za-z]{3},? (?=\d{4}-)")  # journalctl short-full: Sun 2025-03-02 11:00:05 UTC
@@ -155,8 +159,13 @@ def stamp_of(
     if day_no is None:
         return None
     if resolution_us is None:
-        resolution_us = 60_000_000 if second is None else 10 ** max(0, 6 - len(fraction)) if fraction else 1_000_000
+        resolution_us = 60_000_000 if second is None else _step(fraction)
     return Stamp(day_no * DAY_US + micros, offset_min, resolution_us, year is not None, True, text)
+
+
+def _step(fraction: str | None) -> int:
+    """Microseconds between two times that can be told apart with these fraction digits."""
+    return (1_000_000, 100_000, 10_000, 1000, 100, 10, 1)[min(6, len(fraction or ""))]
 
 
 # ---- dates ---------------------------------------------------------------------------------------
@@ -215,7 +224,9 @@ def _digits(text: str, at: int, ref_us: int, order: DateOrder, bracket: bool) ->
     if text[at + 4 : at + 5] in ("-", "/"):
         if m := _ISO.match(text, at):
             zone = _offset(m[9])
-            return _end(stamp_of(int(m[1]), int(m[2]), int(m[3]), m.group(4, 5, 6, 7, 8), ref_us, m[0], offset_min=zone), m)
+            return _end(
+                stamp_of(int(m[1]), int(m[2]), int(m[3]), m.group(4, 5, 6, 7, 8), ref_us, m[0], offset_min=zone), m
+            )
         return None
     mark = text[at + 2 : at + 3]
     if mark == "/" or text[at + 1 : at + 2] == "/":
@@ -266,16 +277,18 @@ def _epoch(text: str, m: re.Match[str]) -> tuple[Stamp, int] | None:
     digits, fraction = m[1], m[2]
     scale = len(digits) - 10
     whole, rest = digits[:10], digits[10:] + (fraction or "")
-    if not _EPOCH_FLOOR_S <= int(whole) <= _EPOCH_CEIL_S or (scale == 0 and not fraction and _NOT_EPOCH.match(text, m.end())):
+    if not _EPOCH_FLOOR_S <= int(whole) <= _EPOCH_CEIL_S or (
+        scale == 0 and not fraction and _NOT_EPOCH.match(text, m.end())
+    ):
         return None
     micros = int(whole) * 1_000_000 + int(rest[:6].ljust(6, "0"))
-    return Stamp(micros, 0, 10 ** max(0, 6 - len(rest)), True, True, m[0]), m.end()
+    return Stamp(micros, 0, _step(rest), True, True, m[0]), m.end()
 
 
 def _names(text: str, at: int, ref_us: int, order: DateOrder) -> tuple[Stamp, int] | None:
     key = text[at : at + 3].lower()
     if key not in _MONTHS:
-        if key not in _WEEKDAYS and key.rstrip(" .") not in _WEEKDAYS:
+        if key not in _WEEKDAYS and key.rstrip(" .,") not in _WEEKDAYS:
             return None
         if m := _DOW_ISO.match(text, at):
             return _digits(text, m.end(), ref_us, order, False)
@@ -292,5 +305,7 @@ def _names(text: str, at: int, ref_us: int, order: DateOrder) -> tuple[Stamp, in
         end = m.start(13) - 1
         printed = text[at:end]
     clock = m.group(7, 8, 9, 10, 11)
-    stamp = stamp_of(int(year) if year else None, month, int(m[2] or m[4]), clock, ref_us, printed, offset_min=_offset(m[12]))
+    stamp = stamp_of(
+        int(year) if year else None, month, int(m[2] or m[4]), clock, ref_us, printed, offset_min=_offset(m[12])
+    )
     return None if stamp is None else (stamp, end)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from correlator.align.identity import Identity
-from correlator.store import insert, sql_text
+from correlator.store import insert, one, sql_text
 
 if TYPE_CHECKING:
     import duckdb
@@ -53,7 +53,7 @@ def _streams(con: duckdb.DuckDBPyConnection, identity: Identity) -> None:
 
 
 def _clocks(con: duckdb.DuckDBPyConnection) -> None:
-    hosts = con.execute("SELECT count(DISTINCT host) FROM streams WHERE host IS NOT NULL").fetchone()
+    hosts = one(con, "SELECT count(DISTINCT host) FROM streams WHERE host IS NOT NULL")
     if hosts is None or hosts[0] < 2:
         return
     con.execute(f"INSERT INTO clocks (host, offset_ms, low_ms, high_ms, barriers) {sql_text('clocks')}")

@@ -9,7 +9,7 @@ from typing import Any
 from correlator.judge.laws import run_laws
 from correlator.judge.verdict import Incident, judge_attempt
 from correlator.rulebook import Rulebook
-from correlator.store import insert, sql_text
+from correlator.store import insert, one, sql_text
 
 
 @dataclass(slots=True)
@@ -56,11 +56,9 @@ def judge(con: Any, rulebook: Rulebook, *, path: str, world_size: int | None, at
 
 def _completed(con: Any, attempt: int) -> bool:
     """Every rank that has a log said that it finished, or left with code 0, and nobody ended badly."""
-    row = con.execute(
-        "SELECT count(*) FILTER (WHERE state = 'completed'), count(*) FILTER (WHERE state IN ('killed', 'exited', 'raised', 'waiting', 'terminated')), count(*) FROM ranks WHERE attempt = ?", [attempt]
-    ).fetchone()
-    bad = con.execute("SELECT count(*) FROM ev WHERE attempt = ? AND kind IN ('exit_record', 'external_signal', 'preempted') AND coalesce(attrs->>'exitcode', '1') <> '0'", [attempt]).fetchone()
-    done = con.execute("SELECT count(*) FROM ev WHERE attempt = ? AND kind = 'finished'", [attempt]).fetchone()
+    row = one(con, "SELECT count(*) FILTER (WHERE state = 'completed'), count(*) FILTER (WHERE state IN ('killed', 'exited', 'raised', 'waiting', 'terminated')), count(*) FROM ranks WHERE attempt = ?", [attempt])
+    bad = one(con, "SELECT count(*) FROM ev WHERE attempt = ? AND kind IN ('exit_record', 'external_signal', 'preempted') AND coalesce(attrs->>'exitcode', '1') <> '0'", [attempt])
+    done = one(con, "SELECT count(*) FROM ev WHERE attempt = ? AND kind = 'finished'", [attempt])
     if bad[0]:
         return False
     # one "training complete" of a job in which only rank 0 talks is the job's word, if nobody complained after it
@@ -69,9 +67,7 @@ def _completed(con: Any, attempt: int) -> bool:
     if done[0] and row[1] == 0:
         return True
     if done[0] and row[0] < row[2]:
-        last = con.execute(
-            "SELECT count(*) FROM facts f JOIN predicates p USING (predicate) WHERE f.attempt = ? AND f.status = 'active' AND p.ends_subject AND f.predicate NOT IN ('nan_global', 'nan_local')", [attempt]
-        ).fetchone()
+        last = one(con, "SELECT count(*) FROM facts f JOIN predicates p USING (predicate) WHERE f.attempt = ? AND f.status = 'active' AND p.ends_subject AND f.predicate NOT IN ('nan_global', 'nan_local')", [attempt])
         return last[0] == 0
     return False
 
@@ -86,7 +82,7 @@ def _primary(incidents: list[Incident]) -> int:
 
 def _job(con: Any, path: str, world_size: int | None, attempts: int, incidents: list[Incident], states: dict[int, bool], other_runs: list[str]) -> dict[str, Any]:
     ranks = con.execute("SELECT rank, state, coverage, host FROM ranks WHERE attempt = ? ORDER BY rank", [attempts - 1]).fetchall()
-    first_run = con.execute("SELECT count(*) FROM steps").fetchone()[0]
+    first_run = one(con, "SELECT count(*) FROM steps")[0]
     state = "cut"
     if incidents:
         last = incidents[-1].document

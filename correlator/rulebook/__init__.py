@@ -1,0 +1,6 @@
+"""The rulebook: what lines mean, and what people need to know about each failure."""
+
+from correlator.rulebook.load import load, parse_rule
+from correlator.rulebook.model import Condition, Predicate, Rule, Rulebook
+
+__all__ = ["Condition", "Predicate", "Rule", "Rulebook", "load", "parse_rule"]
