@@ -198,6 +198,7 @@ class Sink:
         self,
         kind: str,
         line: Line,
+        /,
         *,
         source: str,
         message: str | None = None,

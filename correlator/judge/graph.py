@@ -82,12 +82,20 @@ class Graph:
     def roots(self) -> list[Fact]:
         """Facts that may initiate and that nothing outside their own cycle explains."""
         component = self._components()
-        entered: set[int] = set()
-        for edges in self.incoming.values():
-            for e in edges:
-                if component[e.cause] != component[e.effect]:
-                    entered.add(component[e.effect])
-        return [f for f in self.facts.values() if f.can_initiate != "no" and component[f.fact_id] not in entered]
+        inside: dict[int, set[str]] = defaultdict(set)
+        for f in self.facts.values():
+            inside[component[f.fact_id]].add(f.can_initiate)
+        entered = {component[e.effect] for edges in self.incoming.values() for e in edges if component[e.cause] != component[e.effect]}
+        out = []
+        for f in self.facts.values():
+            if f.can_initiate == "no" or component[f.fact_id] in entered:
+                continue
+            # in a cycle that runs through the hub, what an effect of its own process explains started nothing
+            through_effects = "no" in inside[component[f.fact_id]]
+            if through_effects and any(self.facts[e.cause].predicate != "group_broken" for e in self.incoming.get(f.fact_id, ())):
+                continue
+            out.append(f)
+        return out
 
     def reach(self, fact_id: int) -> dict[int, Edge]:
         """Everything that a fact explains, with the edge by which it was reached."""

@@ -63,12 +63,8 @@ class _Builder:
         scope, named, hosts = cause.scope, list(cause.ranks), list(cause.hosts)
         suspects: list[dict[str, Any]] = []
         doubtful = conflict or sure < NAMED_AT or (cause.facts[0].certainty == "absence" and scope == "ranks" and cause.predicate not in ("never_joined",))
-        torn = {r.rank for r in self.ranks if r.coverage == "torn"}
         if scope in ("rank", "ranks", "node") and named and doubtful:
             suspects = self._suspects(cause, rest if conflict else [])
-            scope, named, hosts = "undetermined", [], []
-        elif scope in ("rank", "ranks", "node") and cause.facts[0].certainty == "absence" and torn & set(named):
-            suspects = self._suspects(cause, [])
             scope, named, hosts = "undetermined", [], []
         if scope in ("job", "external", "undetermined"):
             named = []
@@ -82,6 +78,8 @@ class _Builder:
         by_rank = {r.rank: r for r in self.ranks}
         own = [by_rank[r] for r in cause.ranks if r in by_rank]
         kind = {"words": 0.0, "record": 0.3, "absence": 0.6}[lead.certainty]
+        if cause.predicate == "never_joined":
+            kind = 0.2  # the store or its waiting peers named it
         completeness = 0.0
         if lead.certainty == "absence":
             tier = int(lead.attrs.get("tier") or 4)
@@ -108,11 +106,19 @@ class _Builder:
         uncaught = {f.attrs.get("uncaught") for f in cause.facts}
         return {
             "kind": kind, "completeness": completeness, "margin": 1.0 if conflict else (0.3 if close else 0.0),
-            "coverage": (0.35 if cause.predicate in ("died", "never_joined", "device_fault", "host_gone", "exited") else 1.0) if missing and len(missing) == len(own)
-            else (0.5 if torn and lead.certainty == "absence" else 0.0),
+            "coverage": self._coverage(cause, len(own), len(missing), len(torn), completeness),
             "identity": identity, "order": 0.0 if len(self.causes) < 2 or not close else 0.5, "unexplained": unexplained,
             "caught": 1.0 if uncaught == {False} and lead.predicate == "raised" else 0.0,
         }  # fmt: skip
+
+    def _coverage(self, cause: Cause, own: int, missing: int, torn: int, completeness: float) -> float:
+        """Doubt from a missing or torn log of the named rank: none where the others leave only one place."""
+        if cause.predicate == "never_joined":
+            return 0.0
+        alone = cause.facts[0].certainty != "absence" or completeness == 0.0
+        if missing and missing == own:
+            return (0.15 if cause.predicate in ("died", "device_fault", "host_gone", "exited") else 0.3) if alone else 1.0
+        return (0.1 if alone else 0.5) if torn and cause.facts[0].certainty == "absence" else 0.0
 
     def _suspects(self, cause: Cause, rivals: list[Cause]) -> list[dict[str, Any]]:
         out = []

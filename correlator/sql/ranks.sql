@@ -1,7 +1,13 @@
 -- Question: what became of each rank in each attempt?
 -- Inputs:   streams, steps, ev (events of the attempt), known_ranks (what launchers and NCCL said), world (attempt, rank)
 -- Output:   the columns of `ranks`
-WITH seen AS (
+WITH consoles AS (  -- a file in which several ranks write covers every rank of its machine
+    SELECT count(*) AS n FROM (SELECT source_id FROM streams WHERE rank IS NOT NULL OR key LIKE '%tee:%' OR key LIKE '%label:%' OR key LIKE '%mpi:%'
+        GROUP BY source_id HAVING count(DISTINCT coalesce(CAST(rank AS VARCHAR), key)) > 1)
+),
+machines AS (SELECT greatest(1, count(DISTINCT host)) AS n FROM streams WHERE host IS NOT NULL),
+shared AS (SELECT c.n > 0 AND c.n >= m.n AS covers FROM consoles c, machines m),
+seen AS (
     SELECT s.attempt, s.rank, min(s.host) AS host, min(s.local_rank) AS local_rank, min(s.pid) AS pid,
         count(DISTINCT s.source_id) AS files, bool_or(s.ending = 'torn') AS torn
     FROM streams s WHERE s.rank IS NOT NULL GROUP BY ALL
@@ -35,18 +41,17 @@ SELECT w.attempt, w.rank, coalesce(s.host, k.host) AS host, coalesce(s.local_ran
         WHEN o.waiting THEN 'waiting'
         WHEN o.raised THEN 'raised'
         WHEN x.exit_code > 0 THEN 'exited'
-        WHEN s.rank IS NULL AND k.rank IS NULL THEN 'no_log'
-        WHEN s.rank IS NULL THEN 'no_log'
+        WHEN s.rank IS NULL AND NOT h.covers THEN 'no_log'
         ELSE 'silent'
     END AS state,
     CASE
-        WHEN s.rank IS NULL THEN 'absent'
+        WHEN s.rank IS NULL AND NOT h.covers THEN 'absent'
         WHEN x.exit_code IS NOT NULL OR x.signal IS NOT NULL OR o.finished OR o.raised OR o.waiting OR o.crashed THEN 'closed'
         WHEN s.torn THEN 'torn'
         ELSE 'open'
     END AS coverage,
     coalesce(s.files, 0) AS files
-FROM world w
+FROM world w CROSS JOIN shared h
 LEFT JOIN seen s USING (attempt, rank)
 LEFT JOIN known_ranks k USING (attempt, rank)
 LEFT JOIN progress p USING (attempt, rank)

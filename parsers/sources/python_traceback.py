@@ -85,7 +85,7 @@ class Block:
                 return True
             if _START.match(text):
                 return True
-            if line.level is not None and line.msg != line.text:
+            if line.level is not None and line.msg != line.text or "errors.ChildFailedError" in text:
                 return False
             if _ANY_EXCEPTION.match(text) and (not self.frames or _EXCEPTION.match(text) or ":" in text or "." in text or " " not in text.strip()):
                 self.message = [text]
@@ -145,7 +145,7 @@ class Block:
 
     def close(self, out: Sink) -> None:
         if not self.message:
-            if self.frames:
+            if self.frames and not any(marker in f for f in self.all_frames for marker in _AGENT_FRAMES):
                 out.event("warned", self.first, source=NAME, line_end=self.last.no, why="traceback without its exception", frames=self.frames[-4:])
             return
         out_state = out.state(NAME, self.first.stream)

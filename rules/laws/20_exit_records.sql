@@ -33,7 +33,7 @@ WHERE j.predicate IS NOT NULL
     -- an exit code adds nothing to a process that said why it left
     AND NOT (j.predicate = 'exited' AND EXISTS (
         SELECT 1 FROM facts f JOIN predicates p USING (predicate)
-        WHERE f.attempt = j.attempt AND f.subject_kind = 'rank' AND f.subject = CAST(j.rank AS VARCHAR) AND p.ends_subject))
+        WHERE f.attempt = j.attempt AND f.subject_kind = 'rank' AND f.subject = CAST(j.rank AS VARCHAR) AND (p.ends_subject OR p.predicate IN ('nan_global', 'nan_local', 'mismatch', 'accused'))))
     AND NOT (j.predicate = 'exited' AND EXISTS (
         SELECT 1 FROM facts f JOIN predicates p USING (predicate)
         WHERE f.attempt = j.attempt AND f.subject_kind = 'process' AND p.ends_subject AND p.certainty = 'words' AND p.can_initiate <> 'no'

@@ -3,6 +3,11 @@
 -- needs: external_signal, preempted
 -- claim: After a stop from outside every process of that launcher is stopped; what they print then is its consequence.
 -- source: torchelastic: "Received 15 death signal, shutting down workers"; slurmstepd CANCELLED ... DUE TO PREEMPTION
+-- a job that stood still long before is not stopped by the signal: the wait explains the stop
+SELECT j.attempt, j.fact_id AS cause, s.fact_id AS effect, 'strong' AS grade, 'clock' AS basis, 'it stood still long before it was stopped' AS why
+FROM facts j JOIN facts s USING (attempt)
+WHERE j.status = 'active' AND s.status = 'active' AND j.subject_kind = 'job' AND j.predicate = 'timed_out_waiting' AND s.predicate = 'external_signal'
+UNION ALL
 SELECT s.attempt, s.fact_id AS cause, f.fact_id AS effect, 'structural' AS grade, 'process' AS basis, 'its launcher was told to stop' AS why
 FROM facts s JOIN facts f ON f.attempt = s.attempt AND f.fact_id <> s.fact_id
 JOIN predicates p ON p.predicate = f.predicate
