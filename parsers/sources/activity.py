@@ -23,12 +23,16 @@ _DONE = re.compile(
     r"(?i)^\W*(?:\[after \w+ is done\]|(?:the )?training (?:is |has |run )?(?:complete|completed|finished|done|ended)\b|finished training|done training)"
     r"|\bTraining completed\. Do not forget|`?Trainer\.fit`? stopped: `?max_(?:steps|epochs|time)|['\"]train_runtime['\"]:|^Training finished|^\W*training completed? in\b"
 )
-_STARTED = re.compile(r"(?i)\bstarting training(?: at step (?P<a>\d+))?|\*{3,} running training|^\W*(?:start(?:ing)? (?:the )?train(?:ing)? loop|training starts? at step (?P<b>\d+))")
+_STARTED = re.compile(
+    r"(?i)\bstarting training(?: at step (?P<a>\d+))?|\*{3,} running training|^\W*(?:start(?:ing)? (?:the )?train(?:ing)? loop|training starts? at step (?P<b>\d+))"
+)
 _SAVED = re.compile(
     r"(?i)\b(?:successfully )?saved (?:\w+[ -]){0,3}(?:checkpoint|state)\b|\bcheckpoint (?:\S+ )?(?:is ready now|(?:was |has been |is )?(?:successfully )?saved|written)\b"
     r"|model (?:weights|checkpoint)\b.{0,40}\bsaved (?:in|to|at)|saved (?:to|at) \S*(?:ckpt|checkpoint)|finished saving the checkpoint"
 )
-_RESUMED = re.compile(r"(?i)\b(?:resum(?:ed|ing) (?:training )?from|successfully loaded checkpoint from|continuing training from (?:checkpoint|global step)|restored (?:all states )?from (?:the )?checkpoint)\b")
+_RESUMED = re.compile(
+    r"(?i)\b(?:resum(?:ed|ing) (?:training )?from|successfully loaded checkpoint from|continuing training from (?:checkpoint|global step)|restored (?:all states )?from (?:the )?checkpoint)\b"
+)
 _EXHAUSTED = re.compile(
     r"(?i)\b(?:data(?:set|loader| ?iterator)?|(?:train(?:ing)? )?(?:loader|iterator|stream|shards?))\b (?:is |was |has been )?exhausted\b"
     r"|\b(?:ran|running|run) out of (?:training )?(?:data|batches|samples)\b|\bno more (?:data|batches|training samples)\b"
@@ -60,7 +64,14 @@ SAMPLES = (
 def parse(line: Line, out: Sink) -> bool:
     """One milestone. Errors, tracebacks and long sentences about what could happen are no milestones."""
     text = line.msg
-    if line.level in ("ERROR", "FATAL") or len(text) > 500 or text.startswith(("    ", "  File ")) or "rror" in text or "ailed" in text or "SIG" in text:
+    if (
+        line.level in ("ERROR", "FATAL")
+        or len(text) > 500
+        or text.startswith(("    ", "  File "))
+        or "rror" in text
+        or "ailed" in text
+        or "SIG" in text
+    ):
         return False
     if "<" in text and find_bar(text) is not None:  # told by `steps`
         return False

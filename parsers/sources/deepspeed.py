@@ -32,17 +32,25 @@ _OVERFLOW = re.compile(
     r"OVERFLOW! (?:Rank (?P<rank>-?\d+) )?Skipping step\.|(?:\[Rank \d+\] )?Overflow detected\. Skipping step|fp16 dynamic loss scale overflow! |"
     r"[^o]Grad overflow on iteration[: ]+(?P<it>\d+)|^Grad overflow on iteration[: ]+(?P<it2>\d+)"
 )
-_SCALE = re.compile(r"Attempted loss scale: (?P<a>[\d.]+(?:e[+-]?\d+)?)(?:, reducing to (?P<b>[\d.]+(?:e[+-]?\d+)?)|, but hysteresis is (?P<h>\d+))?")
+_SCALE = re.compile(
+    r"Attempted loss scale: (?P<a>[\d.]+(?:e[+-]?\d+)?)(?:, reducing to (?P<b>[\d.]+(?:e[+-]?\d+)?)|, but hysteresis is (?P<h>\d+))?"
+)
 _REDUCE = re.compile(r"Reducing dynamic loss scale from (?P<a>[\d.e+]+) to (?P<b>[\d.e+]+)")
-_MEMORY = re.compile(r"CPU Virtual Memory:\s+used = (?P<used>[\d.]+) GB, percent = (?P<pct>[\d.]+)%|vm %: (?P<vm>[\d.]+)")
+_MEMORY = re.compile(
+    r"CPU Virtual Memory:\s+used = (?P<used>[\d.]+) GB, percent = (?P<pct>[\d.]+)%|vm %: (?P<vm>[\d.]+)"
+)
 _DISAGREE = re.compile(
     r"(?:Detected a )?disagreement (?:on list (?P<what>length|contents) )?between rank ?(?P<other>\d+) and rank ?(?P<self>\d+):\s*(?P<rest>.*)", re.DOTALL
 )  # fmt: skip
 _LISTS = re.compile(r"rank ?\d+: (?P<a>\[.*?\]|\d+)(?:[,;]|\s)\s*rank ?\d+: (?P<b>\[.*?\]|\d+)", re.DOTALL)
 _INIT = re.compile(r"\bcdb=\S+|Initializing TorchBackend in DeepSpeed with backend (?P<backend>\w+)")
-_LOADED = re.compile(r"(?:successfully read \d+ ZeRO state_dicts|loading \d+ zero partition checkpoints|loaded universal zero checkpoints from \S+) for rank (?P<rank>\d+)")
+_LOADED = re.compile(
+    r"(?:successfully read \d+ ZeRO state_dicts|loading \d+ zero partition checkpoints|loaded universal zero checkpoints from \S+) for rank (?P<rank>\d+)"
+)
 _SAVED = re.compile(r"\[Torch\] (?:Saved|Checkpoint (?P<tag>\S+) is ready now)")
-_SAVING = re.compile(r"\[Torch\] (?:Saving|Checkpoint (?P<tag>\S+) is about to be saved)|Saving model checkpoint: (?P<path>\S+)")
+_SAVING = re.compile(
+    r"\[Torch\] (?:Saving|Checkpoint (?P<tag>\S+) is about to be saved)|Saving model checkpoint: (?P<path>\S+)"
+)
 _LATEST = re.compile(r"Unable to find latest file at (?P<path>\S+?),? ")
 _TAG = re.compile(r"\[rank=(?P<rank>\d+)\] The checkpoint tag name '(?P<tag>[^']*)' is not consistent")
 _PIPE_STAGE = re.compile(r"\bRANK=(?P<rank>\d+) STAGE=(?P<stage>\d+) ")
@@ -105,7 +113,11 @@ def disagreement(text: str) -> dict[str, Any] | None:
     m = _DISAGREE.search(text)
     if m is None:
         return None
-    fields: dict[str, Any] = {"statement": f"list {m['what']}" if m["what"] else "list", "self_rank": int(m["self"]), "other_rank": int(m["other"])}
+    fields: dict[str, Any] = {
+        "statement": f"list {m['what']}" if m["what"] else "list",
+        "self_rank": int(m["self"]),
+        "other_rank": int(m["other"]),
+    }
     if lists := _LISTS.search(m["rest"]):
         fields["other"], fields["self"] = plain_list(lists["a"]), plain_list(lists["b"])
     return fields
@@ -136,7 +148,15 @@ def _inconsistent(line: Line, text: str, out: Sink) -> bool:
         out.event("mismatch", line, source=NAME, rank=fields["self_rank"], **fields)
         return True
     if m := _TAG.search(text):
-        out.event("mismatch", line, source=NAME, statement="checkpoint tag", self_rank=int(m["rank"]), self=m["tag"], rank=int(m["rank"]))
+        out.event(
+            "mismatch",
+            line,
+            source=NAME,
+            statement="checkpoint tag",
+            self_rank=int(m["rank"]),
+            self=m["tag"],
+            rank=int(m["rank"]),
+        )
         return True
     if m := _LATEST.search(text + " "):
         # on some ranks only, this means storage that is not shared: those ranks start from scratch

@@ -12,7 +12,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-_GROUPS = {"zero_config": "zero_optimization", "float16_config": "fp16", "bfloat16_config": "bf16", "activation_checkpointing_config": "activation_checkpointing"}
+_GROUPS = {
+    "zero_config": "zero_optimization",
+    "float16_config": "fp16",
+    "bfloat16_config": "bf16",
+    "activation_checkpointing_config": "activation_checkpointing",
+}
 _RENAMED = {
     "fp16_enabled": "fp16.enabled", "bfloat16_enabled": "bf16.enabled", "loss_scale": "fp16.loss_scale", "initial_dynamic_scale": "fp16.initial_dynamic_scale",
     "fp16_auto_cast": "fp16.auto_cast", "zero_enabled": "zero_optimization.enabled", "optimizer_name": "optimizer.type", "scheduler_name": "scheduler.type",
@@ -81,7 +86,9 @@ def _split(text: str) -> Iterator[tuple[str, str]]:
         yield name, text[end:stop].strip().rstrip(",")
 
 
-def flatten(value: dict[str, Any], lines: Sequence[str], prefix: str = "", start: int = 0) -> Iterator[tuple[str, str, int]]:
+def flatten(
+    value: dict[str, Any], lines: Sequence[str], prefix: str = "", start: int = 0
+) -> Iterator[tuple[str, str, int]]:
     """(dotted key, value, index of the line that holds it), in the order of the document.
 
     The line is found by the key's text, searched forward from its parent: keys of one object may repeat elsewhere.

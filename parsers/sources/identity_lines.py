@@ -62,8 +62,12 @@ _NAMES = {"r": "global_rank", "w": "world_size", "l": "local_rank", "p": "pid", 
 _LOCAL = re.compile(r"\blocal[ _]rank[=:]? ?(\d+)\b", re.IGNORECASE)
 _HOST = re.compile(r"\b(?:host(?:name)?|node)[=:] ?([A-Za-z][\w.-]*)")
 _OWN_PID = re.compile(r"\bpid[=: ]+(\d+)")
-_PID = re.compile(r"\bpid[ =](?P<p>\d+) (?:is|->|=) (?:global )?rank (?P<r>\d+)\b|\b[Rr]ank (?P<r2>\d+) (?:is|has|->) pid (?P<p2>\d+)\b")
-_HEADER = re.compile(r"(?:^|[^\w\s]\s*)(?:[\[(][Rr]ank[ =:]*(?P<a>\d+)[\])]|rank=(?P<b>\d+)(?:/(?P<w>\d+))? \||rank(?P<c>\d+)\[(?P<p>\d+)\])")
+_PID = re.compile(
+    r"\bpid[ =](?P<p>\d+) (?:is|->|=) (?:global )?rank (?P<r>\d+)\b|\b[Rr]ank (?P<r2>\d+) (?:is|has|->) pid (?P<p2>\d+)\b"
+)
+_HEADER = re.compile(
+    r"(?:^|[^\w\s]\s*)(?:[\[(][Rr]ank[ =:]*(?P<a>\d+)[\])]|rank=(?P<b>\d+)(?:/(?P<w>\d+))? \||rank(?P<c>\d+)\[(?P<p>\d+)\])"
+)
 _FRONT = re.compile(r"^\[(?:user )?[Rr]ank ?(?P<a>\d+)\] (?!\w+Watchdog)(?=[a-z])")
 _SUFFIX = re.compile(r" \(rank (?P<a>\d+)\)\s*$")
 _RANK_ZERO_LOGGER = re.compile(r"\b(?:log_dist|print_dist|log_rank_?0\w*)\b|logging\.py")
@@ -131,7 +135,7 @@ def header_claim(line: Line) -> dict[str, Any] | None:
     if m is None:
         return None
     groups = m.groupdict()
-    rank = int(next(v for k in ("a", "b", "c") if (v := groups.get(k)) is not None))
+    rank = int(groups.get("a") or groups.get("b") or groups.get("c") or 0)
     if rank == 0 and how == "header" and _RANK_ZERO_LOGGER.search(head):
         return {"claimed_rank": 0, "how": how}
     claim: dict[str, Any] = {"global_rank": rank, "how": how}

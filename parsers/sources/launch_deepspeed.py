@@ -71,7 +71,15 @@ def parse(line: Line, out: Sink) -> bool:
     if m := _SPAWNED.search(text):
         pid, local = int(m[1]), _LOCAL_RANK.search(text, m.end())
         state = out.state(NAME, line.stream)
-        out.mapping(line, NAME, pid=pid, local_rank=int(local[1]) if local else None, host=_host(line), how="spawned", **_rank_of(state, line, local))
+        out.mapping(
+            line,
+            NAME,
+            pid=pid,
+            local_rank=int(local[1]) if local else None,
+            host=_host(line),
+            how="spawned",
+            **_rank_of(state, line, local),
+        )
         return True
     if m := _TOLD.search(text):
         out.event("external_signal", line, source=NAME, signal=m[1])
@@ -149,7 +157,16 @@ def _killing(line: Line, pid: int, out: Sink) -> bool:
     if pid in killed:
         killed.clear()  # a second round
     killed.append(pid)
-    out.event("signalled", line, source=NAME, pid=pid, signal="SIGTERM", order=len(killed) - 1, node=_host(line), also_the_dead=True)
+    out.event(
+        "signalled",
+        line,
+        source=NAME,
+        pid=pid,
+        signal="SIGTERM",
+        order=len(killed) - 1,
+        node=_host(line),
+        also_the_dead=True,
+    )
     return True
 
 
@@ -179,4 +196,8 @@ def _table(text: str) -> dict[str, list[int]]:
 def _clean(value: Any) -> dict[str, list[int]]:
     if not isinstance(value, dict):
         return {}
-    return {str(k): [int(i) for i in v] for k, v in value.items() if isinstance(v, list) and all(isinstance(i, int) for i in v)}
+    return {
+        str(k): [int(i) for i in v]
+        for k, v in value.items()
+        if isinstance(v, list) and all(isinstance(i, int) for i in v)
+    }

@@ -49,7 +49,10 @@ _GLOBAL = re.compile(
     re.IGNORECASE,
 )
 _STEP = re.compile(r"\b(?:step|iteration|iter|batch)[ =#:]*(\d+)")
-_SKIPS = re.compile(r"[Ss]kipping (?:this |the )?(?:update|step|batch|optimi[sz]er)|[Ss]kipped (?:update|step)|ignoring gradient|reducing (?:loss )?scale")
+_SKIPS = re.compile(
+    r"[Ss]kipping (?:this |the )?(?:update|step|batch|optimi[sz]er)|[Ss]kipped (?:update|step)|ignoring gradient|reducing (?:loss )?scale"
+)
+_QUOTED = re.compile(r"\s+(?:\w+\.)*[A-Z]\w*(?:Error|Exception): ")
 
 SAMPLES = (
     Sample("AssertionError: Rank 13: found NaN in local grad norm in backward pass before data-parallel communication collective. Device: 5, node: tern-1",
@@ -99,7 +102,7 @@ def parse(line: Line, out: Sink) -> bool:
             out.event("warned", line, source=NAME, step=int(m[1]) if m else None, signature="overflow")
             return True
         return False
-    if line.text.startswith(("    ", "\t")):  # a source line of a traceback
+    if line.text.startswith(("    ", "\t")) or _QUOTED.match(line.text):  # source of a traceback; an agent's report
         return False
     found = classify(text)
     if found is None:

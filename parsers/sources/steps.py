@@ -24,38 +24,68 @@ TOKENS = ("loss", "step", "iteration", "Epoch", "it/s]", "s/it]")
 
 # Finds step lines in the raw text (prefixes and colours still on it). Rust regex: no look-around. It must not match
 # sentences such as "saved checkpoint at step 40": lines it matches are thinned in large logs.
-STEP_PATTERN = "|".join(
+_STEP_SHAPES = (
+    # "step 12/40", "iteration 10/ 500 |", "[rank 3] step 7 ok", "train, step 640, ce 3.07", "Epoch 1 step 5 loss"
     (
-        # "step 12/40", "iteration 10/ 500 |", "[rank 3] step 7 ok", "train, step 640, ce 3.07", "Epoch 1 step 5 loss"
-        r"(?:^|[^\w\s]\s*|\dm|\d\s+|[A-Z]{4}\s+|(?:eval|train|val|[Gg]lobal|total)[ _/])(?:[Ss]teps?|[Ii]ter(?:ation)?|it|batch)[ :=#]{1,3}\[?\s*\d+"
-        r"(?:\s*/\s*\d|\s*[,|\]]|\s*$|\s+\w+$|:?\s+[\w./ -]*[\w)]\s*[=:]?\s*'?(?:[\d.(]|[Nn][Aa][Nn]\b|[Ii][Nn][Ff]\b)|\s+- )",
-        r"(?:loss|LOSS).*\b(?:[Ss]tep|iter(?:ation)?)[ =:]{1,2}\d",  # the loss before the step
-        r"global_step[=:]\s*\d|\bstep=\d|\"(?:num_updates|current_steps|global_step|step)\":\s*\"?\d",
-        r"['\"](?:train/)?loss['\"]:",  # HF dict, which has no step number
-        r"\d/(?:\d+|\?) \[\d[\d:]*<",  # tqdm
-        r"\bEpoch(?:\(\w+\))?:?\s*\[?\d+(?:/\d+)?\]?,?\s*\[\s*\d+/\d+",  # mmengine, torchvision, ImageNet
-        r"^\s*\d+\|\d+\|Loss:|\[batch=\d+|\bloss/train/total:",  # torchtune, Composer
-    )
+        r"(?:^\s*|[^\w\s]\s*|\dm|\d\s+|[A-Z]{4}\s+|(?:eval|train|val|[Gg]lobal|total)[ _/])(?:[Ss]teps?|[Ii]ter(?:ation)?|it|batch)[ :=#]{1,3}\[?\s*\d+"
+        r"(?:\s*/\s*\d|\s*[,|\]]|\s*$|\s+\w+$|\s*\x1b|:?\s+[\w./ -]*[\w)]\s*[=:]?\s*'?(?:[\d.(]|[Nn][Aa][Nn]\b|[Ii][Nn][Ff]\b)|\s+- )"
+    ),
+    r"(?:loss|LOSS).*\b(?:[Ss]tep|iter(?:ation)?)[ =:]{1,2}\d",  # the loss before the step
+    r"global_step[=:]\s*\d|\bstep=\d|\"(?:num_updates|current_steps|global_step|step)\":\s*\"?\d",
+    r"['\"](?:train/)?loss['\"]:",  # HF dict, which has no step number
+    r"\d/(?:\d+|\?) \[\d[\d:]*<",  # tqdm
+    r"\bEpoch(?:\(\w+\))?:?\s*\[?\d+(?:/\d+)?\]?,?\s*\[\s*\d+/\d+",  # mmengine, torchvision, ImageNet
+    r"^\s*\d+\|\d+\|Loss:|\[batch=\d+|\bloss/train/total:",  # torchtune, Composer
 )
+STEP_PATTERN = "|".join(_STEP_SHAPES)
 
 _NUM = r"(?P<v>[-+]?(?:\d+(?:,\d{3})*(?:\.\d*)?(?:[eE][-+]?\d+)?|[Nn][Aa][Nn](?:\.0)?|[Ii][Nn][Ff](?:inity)?(?:\.0)?))(?![\w%])"
 _SEP = r"['\"]?\)?\s*[:=]?\s*(?:tensor\()?['\"]?"
 # a job-wide counter is better than the position inside an epoch or a slice
-_GLOBAL = re.compile(r"(?:[Gg]lobal[_ ]step|[Tt]otal[_ ]step|num_updates|current_steps)" + r"['\"]?\s*[:=]?\s*['\"]?(\d+)(?:\s*/\s*(\d+))?")
-_STEP = re.compile(r"(?<![A-Za-z_])(?:[Ss]teps?|[Ii]ter(?:ation)?|it|[Bb]atch)['\"]?[\s:=#]*\[?\s*(\d+)(?:\s*/\s*(\d+))?")
-_EPOCH = re.compile(r"(?<![A-Za-z_])[Ee]p(?:och)?['\"]?\s*[:=]?\s*\[?(\d+)(?![\d.])")
-_EPOCH_POSITION = re.compile(r"Epoch(?:\((?P<mode>\w+)\))?:?\s*\[?(?P<e>\d+)(?:/\d+)?\]?,?\s*\[\s*(?P<n>\d+)/(?P<t>\d+)")
-_TORCHTUNE = re.compile(r"\s*\d+\|(\d+)\|Loss:")
-_LOSS = re.compile(r"(?:[Ll]oss|LOSS)(?![ _-]?[Ss]cal)[\w/.]*" + _SEP + _NUM)
-_CROSS_ENTROPY = re.compile(r"\b(?:ce|nll)" + _SEP + _NUM)
-_NORM = re.compile(r"(?:g|[Gg]rad(?:ient)?s?|global)[ _/-]?norm" + _SEP + _NUM)
-_SCALE = re.compile(r"\b(?:loss[ _])?scale" + _SEP + _NUM)
-_SKIPPED = re.compile(r"skipped(?: iterations)?[=:]\s*(\d+)")
-_DURATION = re.compile(
-    r"per iteration \(ms\): (?P<ms>[\d.]+)"
-    r"|(?:step_time|iter_time|step time|time_per_step|iter time \(s\)|train_step_timing in s)['\"]?[=: ]+(?P<s>[\d.]+)(?! ?ms)"
-    r"|\btime[:=]? (?P<t>[\d.]+)(?P<unit>ms|s)?(?=[\s,]|$)|\s(?P<bare>[\d.]+)ms\b"
+_GLOBAL = re.compile(
+    r"(?:[Gg]lobal[_ ]step|[Tt]otal[_ ]step|num_updates|current_steps)"
+    + r"['\"]?\s*[:=]?\s*['\"]?(\d+)(?:\s*/\s*(\d+))?"
 )
+_STEP_FIRST = re.compile(
+    r"\W*(?:[Ss]tep|[Ii]teration|iter)['\"]?[\s:=#]*\[?\s*(\d+)(?:\s*/\s*(\d+))?"
+)  # the usual place, found without a search
+_STEP = re.compile(
+    r"(?<![A-Za-z_])(?:[Ss]teps?|[Ii]ter(?:ation)?|it|[Bb]atch)['\"]?[\s:=#]*\[?\s*(\d+)(?:\s*/\s*(\d+))?"
+)
+_EPOCH = re.compile(r"(?<![A-Za-z_])[Ee]p(?:och)?['\"]?\s*[:=]?\s*\[?(\d+)(?![\d.])")
+_EPOCH_POSITION = re.compile(
+    r"Epoch(?:\((?P<mode>\w+)\))?:?\s*\[?(?P<e>\d+)(?:/\d+)?\]?,?\s*\[\s*(?P<n>\d+)/(?P<t>\d+)"
+)
+_TORCHTUNE = re.compile(r"\s*\d+\|(\d+)\|Loss:")
+# Patterns begin with a literal, so that a search skips to it.
+_LOSS = re.compile(r"oss(?![ _-]?[Ss]cal)[\w/.]*" + _SEP + _NUM)
+_LOSS_UPPER = re.compile(r"LOSS" + _SEP + _NUM)
+_CROSS_ENTROPY = re.compile(r"\b(?:ce|nll)" + _SEP + _NUM)
+_NORM = re.compile(r"norm" + _SEP + _NUM)
+_NORM_OF_GRADIENT = (
+    "grad_",
+    "grad ",
+    "grad-",
+    "grad/",
+    " g",
+    "'g",
+    '"g',
+    "gradient ",
+    "gradient_",
+    "grads_",
+    "grads ",
+    "global_",
+    "global ",
+    "total_",
+)
+_SCALE = re.compile(r"scale" + _SEP + _NUM)
+_SKIPPED = re.compile(r"skipped(?: iterations)?[=:]\s*(\d+)")
+_MS_ITERATION = re.compile(r"per iteration \(ms\): ([\d.]+)")
+_STEP_TIME = re.compile(r"_time=?[: ]*([\d.]+)(?! ?ms)")
+_SECONDS = re.compile(
+    r"iter time \(s\): ([\d.]+)|train_step_timing in s['\"]?[=: ]+([\d.]+)|\btime[:=] ?([\d.]+)s?(?=[\s,]|$)"
+)
+_MS_BARE = re.compile(r" ([\d.]+)ms\b")
 _RANK = re.compile(r"(?:^|[^\w\s]\s*|\[user )[Rr]ank[ :=]*(\d+)(?=[\s\]),/|])")
 _DICT_EPOCH = re.compile(r"['\"]epoch['\"]: ['\"]?([\d.]+)")
 
@@ -92,7 +122,7 @@ def parse(line: Line, out: Sink) -> bool:
         return False
     state = out.state(NAME, line.stream)
     brace = text.find("{'") if "{'" in text else text.find('{"')
-    if brace >= 0 and "loss" in text and not _GLOBAL.search(text, brace) and (n := _dict_step(text[brace:], state)):
+    if brace >= 0 and "loss" in text and not _counts_globally(text) and (n := _dict_step(text[brace:], state)):
         _emit(line, text[brace:], n, None, state, out)
         return False
     found = _position(text, state)
@@ -105,7 +135,7 @@ def parse(line: Line, out: Sink) -> bool:
 
 def _position(text: str, state: dict[str, int]) -> tuple[int, int | None] | None:
     """(step, total) of a line, None if it names no step."""
-    if ("lobal" in text or "otal" in text or "num_updates" in text or "current_steps" in text) and (m := _GLOBAL.search(text)):
+    if _counts_globally(text) and (m := _GLOBAL.search(text)):
         return int(m[1]), int(m[2]) if m[2] else None
     if "Epoch" in text and (m := _EPOCH_POSITION.search(text)):
         if m["mode"] not in (None, "train"):
@@ -114,7 +144,7 @@ def _position(text: str, state: dict[str, int]) -> tuple[int, int | None] | None
         return max(0, int(m["e"]) - first) * int(m["t"]) + int(m["n"]), None
     if "|Loss:" in text and (m := _TORCHTUNE.match(text)):
         return int(m[1]), None
-    m = _STEP.search(text)
+    m = _STEP_FIRST.match(text) or _STEP.search(text)
     if m is None:
         return None
     step, total = int(m[1]), int(m[2]) if m[2] else None
@@ -122,6 +152,17 @@ def _position(text: str, state: dict[str, int]) -> tuple[int, int | None] | None
         whole = _continue_over_epochs(int(e[1]), step, total, state)
         return whole, total if whole == step else None
     return step, total
+
+
+def _counts_globally(text: str) -> bool:
+    return (
+        "lobal_step" in text
+        or "lobal step" in text
+        or "otal step" in text
+        or "otal_step" in text
+        or "num_updates" in text
+        or "current_steps" in text
+    )
 
 
 def _continue_over_epochs(epoch: int, step: int, total: int | None, state: dict[str, int]) -> int:
@@ -178,17 +219,28 @@ def _bar(line: Line, text: str, bar: Bar, out: Sink) -> None:
 
 
 def _emit(
-    line: Line, text: str, step: int, total: int | None, state: dict[str, int], out: Sink, duration_ms: float | None = None
+    line: Line,
+    text: str,
+    step: int,
+    total: int | None,
+    state: dict[str, int],
+    out: Sink,
+    duration_ms: float | None = None,
 ) -> None:
-    loss = norm = scale = skipped = None
+    loss = norm = scale = skipped = rank = None
     if "oss" in text or "OSS" in text:
-        losses = [to_float(m["v"]) for m in _LOSS.finditer(text)]
+        losses = [to_float(m["v"]) for m in _LOSS.finditer(text)] or [
+            to_float(m["v"]) for m in _LOSS_UPPER.finditer(text)
+        ]
         if losses:  # of several losses a non-finite one tells most
             loss = next((v for v in losses if v - v != 0.0), losses[0])
     elif m := _CROSS_ENTROPY.search(text):
         loss = to_float(m["v"])
-    if "norm" in text and (m := _NORM.search(text)):
-        norm = to_float(m["v"])
+    if "norm" in text:
+        for m in _NORM.finditer(text):
+            if text[: m.start()].endswith(_NORM_OF_GRADIENT) or text.startswith("gnorm"):
+                norm = to_float(m["v"])
+                break
     if "scale" in text and (m := _SCALE.search(text)):
         scale = to_float(m["v"])
     if "skipped" in text and (m := _SKIPPED.search(text)):
@@ -196,13 +248,41 @@ def _emit(
         # Megatron counts since its last line, DeepSpeed since the start
         skipped = count > 0 if "iterations" in m[0] else count > state.get("skipped", 0)
         state["skipped"] = count
-    if duration_ms is None and (m := _DURATION.search(text)):
-        if ms := m["ms"] or m["bare"]:
-            duration_ms = float(ms)
-        elif (value := m["s"] or m["t"]) and value.count(".") <= 1 and value != ".":
-            duration_ms = float(value) * (1.0 if m["unit"] == "ms" else 1000.0)
-    rank = None
-    if line.rank is None and "ank" in line.text and (m := _RANK.search(line.text)):
+    if duration_ms is None:
+        duration_ms = _duration(text)
+    if (
+        line.rank is None
+        and (at := line.text.find("ank")) >= 0
+        and (m := _RANK.search(line.text, max(0, at - 8), at + 20))
+    ):
         rank = int(m[1])
     state["last"] = step
-    out.step(line, step, loss=loss, grad_norm=norm, loss_scale=scale, skipped=skipped, duration_ms=duration_ms, total=total, rank=rank)
+    out.step(
+        line,
+        step,
+        loss=loss,
+        grad_norm=norm,
+        loss_scale=scale,
+        skipped=skipped,
+        duration_ms=duration_ms,
+        total=total,
+        rank=rank,
+    )
+
+
+def _duration(text: str) -> float | None:
+    """Milliseconds that the step took, as printed."""
+    if "(ms)" in text and (m := _MS_ITERATION.search(text)):
+        value, unit = m[1], 1.0
+    elif ("step_time" in text or "iter_time" in text) and (m := _STEP_TIME.search(text, text.find("_time") - 5)):
+        value, unit = m[1], 1000.0
+    elif ("time" in text or "timing" in text) and (m := _SECONDS.search(text)):
+        value, unit = next(g for g in m.groups() if g), 1000.0
+    elif "ms" in text and (m := _MS_BARE.search(text)):
+        value, unit = m[1], 1.0
+    else:
+        return None
+    try:
+        return float(value) * unit
+    except ValueError:
+        return None
