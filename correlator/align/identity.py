@@ -94,12 +94,13 @@ class _Resolver:
         self.refs = {r.source_id: r for r in refs}
         self.out = Identity(world_size=ws)
         self.writers: dict[tuple[int, str, int], Writer] = {}
-        self.bounds: dict[int, list[int]] = {}  # source -> lines after which the next attempt begins
+        self.bounds: dict[tuple[int, str], list[int]] = {}  # (source, launcher's group) -> lines after which the next attempt begins
         self.base: dict[tuple[Any, int], int] = {}  # (node key, attempt) -> global rank of local rank 0
 
     def run(self) -> Identity:
         for part in self.parts:
-            self.bounds[part.source_id] = _attempt_bounds(part)
+            for group, lines in _attempt_bounds(part).items():
+                self.bounds[part.source_id, group] = lines
         self._writers()
         self._own_words()
         self._labels_and_paths()
@@ -113,9 +114,9 @@ class _Resolver:
         return self.out
 
     # ---- helpers --------------------------------------------------------------------------------
-    def attempt_at(self, source_id: int, line: int) -> int:
+    def attempt_at(self, source_id: int, unit: str, line: int) -> int:
         hint = self.refs[source_id].hints.attempt
-        return (hint or 0) + sum(1 for b in self.bounds[source_id] if line > b)
+        return (hint or 0) + sum(1 for b in self.bounds.get((source_id, group_of(unit)), ()) if line > b)
 
     def writer(self, source_id: int, unit: str, attempt: int) -> Writer:
         key = (source_id, unit, attempt)
@@ -133,14 +134,13 @@ class _Resolver:
         for part in self.parts:
             for ev in part.events:
                 if ev.kind in kinds:
-                    yield part, ev, self.attempt_at(part.source_id, ev.line)
+                    yield part, ev, self.attempt_at(part.source_id, self._unit(part, ev.stream), ev.line)
 
     # ---- steps ----------------------------------------------------------------------------------
     def _writers(self) -> None:
         for part in self.parts:
-            attempts = range(self.attempt_at(part.source_id, 0), self.attempt_at(part.source_id, 1 << 60) + 1)
             for info in part.streams.values():
-                for attempt in attempts:
+                for attempt in range(self.attempt_at(part.source_id, info.unit, 0), self.attempt_at(part.source_id, info.unit, 1 << 60) + 1):
                     w = self.writer(part.source_id, info.unit, attempt)
                     for tag in info.tags:
                         if tag.kind == "tee":
@@ -166,7 +166,7 @@ class _Resolver:
             for info in part.streams.values():
                 for tag in info.tags:
                     if tag.kind == "ranktag" and tag.value is not None:
-                        for a in range(self.attempt_at(part.source_id, info.first_line), self.attempt_at(part.source_id, info.last_line) + 1):
+                        for a in range(self.attempt_at(part.source_id, info.unit, info.first_line), self.attempt_at(part.source_id, info.unit, info.last_line) + 1):
                             tags[part.source_id, info.unit, a][tag.value] += 1
         for part, ev, attempt in self._events("identity"):
             unit = self._unit(part, ev.stream)
@@ -388,14 +388,14 @@ class _Resolver:
         procs = self._process_ranks()
         for part in self.parts:
             for key, info in part.streams.items():
-                first = self.attempt_at(part.source_id, info.first_line)
-                last = self.attempt_at(part.source_id, info.last_line)
+                first = self.attempt_at(part.source_id, info.unit, info.first_line)
+                last = self.attempt_at(part.source_id, info.unit, info.last_line)
                 old = self.stream_ids[part.source_id, key]
                 for attempt in range(first, last + 1):
                     sid = old
                     if attempt > first:
                         sid, next_id = next_id, next_id + 1
-                        self.out.moves.append((old, self.bounds[part.source_id][attempt - 1 - (self.refs[part.source_id].hints.attempt or 0)] + 1, sid))
+                        self.out.moves.append((old, self.bounds[part.source_id, group_of(info.unit)][attempt - 1 - (self.refs[part.source_id].hints.attempt or 0)] + 1, sid))
                     w = self.writer(part.source_id, info.unit, attempt)
                     rank, how, host, pid = w.rank, w.how, w.node, w.pid
                     if w.kind == "merged":
@@ -448,25 +448,47 @@ class _Resolver:
         return {key: rank for key, (n, rank) in best.items() if n == largest and len(shared.get(key, ())) <= 1}
 
 
-def _attempt_bounds(part: Part) -> list[int]:
-    """Lines after which a later attempt begins inside one source.
+def group_of(unit: str) -> str:
+    """The launcher that a writer belongs to: its task label, host or pod, empty where a file has one launcher."""
+    return "|".join(t for t in unit.split("|") if t.startswith(("label:", "host:", "pod:", "replica:")))
+
+
+def _attempt_bounds(part: Part) -> dict[str, list[int]]:
+    """Lines after which a later attempt begins, by launcher inside one source.
 
     An agent prints ``failed (exitcode ..)`` once per attempt, after its workers are gone. It ends an
-    attempt only if workers start again behind it: steps, an own-rank statement or a start marker.
+    attempt only if workers that had been at work before start again behind it: steps, an own-rank
+    statement or a start marker. (Another agent's workers that start later are no restart.)
     """
-    fails = sorted(ev.line for ev in part.events if ev.kind == "exit_record" and ev.attrs.get("by") == "elastic" and ev.attrs.get("agent_line"))
-    restarts = sorted(ev.line for ev in part.events if ev.kind == "restart")
-    alive = sorted({*(s.line for s in part.steps), *(ev.line for ev in part.events if ev.kind in ("identity", "started", "timed_out_waiting", "lost_connection", "signalled"))})
-    bounds: list[int] = []
-    marks = sorted({*fails, *restarts})
-    for i, line in enumerate(marks):
-        upto = marks[i + 1] if i + 1 < len(marks) else 1 << 60
-        work = [a for a in alive if line < a < upto]
-        starts = [s.line for s in part.steps if line < s.line < upto] + [e.line for e in part.events if e.kind in ("identity", "started") and line < e.line < upto]
-        again = i + 1 < len(marks) and any(line < a for a in work)
-        if (starts or again) and (not bounds or line > bounds[-1]):
-            bounds.append(line)
-    return bounds
+    work: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    marks: dict[str, set[int]] = defaultdict(set)
+    for st in part.steps:
+        unit = part.streams[st.stream].unit
+        work[group_of(unit)].append((st.line, unit))
+    for ev in part.events:
+        unit = part.streams[ev.stream].unit
+        group = group_of(unit)
+        if ev.kind == "restart" or (ev.kind == "exit_record" and ev.attrs.get("by") == "elastic" and ev.attrs.get("agent_line")):
+            marks[group].add(ev.line)
+        elif ev.kind in ("identity", "started") or (ev.kind in ("timed_out_waiting", "lost_connection", "store_wait") and not ev.attrs.get("second_hand")):
+            work[group].append((ev.line, unit))
+    if not any(work.values()):  # an agent's own log: its stops and records are all the work there is
+        for ev in part.events:
+            if ev.kind == "signalled":
+                unit = part.streams[ev.stream].unit
+                work[group_of(unit)].append((ev.line, unit))
+    out: dict[str, list[int]] = {}
+    for group, lines in marks.items():
+        ordered = sorted(lines)
+        bounds: list[int] = []
+        for i, line in enumerate(ordered):
+            upto = ordered[i + 1] if i + 1 < len(ordered) else 1 << 60
+            before = {u for at, u in work[group] if at < line}
+            again = [at for at, u in work[group] if line < at < upto and u in before]
+            if again:
+                bounds.append(line)
+        out[group] = bounds
+    return out
 
 
 def _agent_dir_of(error_file: str) -> str | None:

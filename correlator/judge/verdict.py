@@ -117,7 +117,7 @@ class _Builder:
             return 0.0
         alone = cause.facts[0].certainty != "absence" or completeness == 0.0
         if missing and missing == own:
-            return (0.15 if cause.predicate in ("died", "device_fault", "host_gone", "exited") else 0.3) if alone else 1.0
+            return (0.15 if cause.predicate in ("died", "device_fault", "host_gone", "exited") else 0.2) if alone else 1.0
         return (0.1 if alone else 0.5) if torn and cause.facts[0].certainty == "absence" else 0.0
 
     def _suspects(self, cause: Cause, rivals: list[Cause]) -> list[dict[str, Any]]:

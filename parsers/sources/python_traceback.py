@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from correlator.parsers.schema import Line, Sample, Sink
-from correlator.parsers.sources import c10d_nccl, c10d_store, fingerprint, gloo, numeric
+from correlator.parsers.sources import c10d_nccl, c10d_store, deepspeed, fingerprint, gloo, numeric
 
 NAME = "python"
 ORDER = 10
@@ -221,6 +221,8 @@ def _effect_of(text: str) -> tuple[str, dict[str, Any]] | None:
         found = module.classify(text)
         if found is not None:
             return found
+    if "isagreement" in text and (claims := deepspeed.disagreement(text)) is not None:
+        return "mismatch", {"why": "zero3_disagreement", **claims}
     return None
 
 
