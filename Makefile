@@ -1,0 +1,47 @@
+# Everything is set up on demand in .venv; needs only python3 (3.11 or newer) and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SAMPLE := sample_logs/tee-decoy-data-error/logs
+
+.PHONY: demo test check format lint types layers docs slow clean
+
+$(VENV)/.run: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.run  ## set up and diagnose a sample
+	$(BIN)/correlator diagnose $(SAMPLE)
+
+test: $(VENV)/.dev  ## set up and run the tests
+	$(BIN)/python -m pytest -n 2
+
+slow: $(VENV)/.dev  ## long campaigns
+	$(BIN)/python -m pytest -n 2 -m slow
+
+format: $(VENV)/.dev
+	$(BIN)/ruff format correlator parsers tests
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check correlator parsers tests
+	$(BIN)/codespell correlator parsers rules/failures docs README.md CONTRIBUTING.md CHANGELOG.md
+
+types: $(VENV)/.dev
+	$(BIN)/pyright
+
+layers: $(VENV)/.dev
+	$(BIN)/lint-imports
+
+docs: $(VENV)/.dev  ## generated parts of the documentation are up to date
+	$(BIN)/python -m pytest -q tests/test_docs.py
+
+check: lint types layers test  ## everything that a change must pass
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache

@@ -1,0 +1,132 @@
+"""One screen of plain text: the sentence first, then why, evidence, collateral, what to do, what is missing."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+WIDTH = 80
+_STATES = {
+    "completed": "the job completed", "running": "the job was making progress at the end of its logs", "cut": "the logs end without a failure",
+    "failed": "the job failed", "hung": "the job hung", "stopped": "the job was stopped",
+}  # fmt: skip
+
+
+def render(document: dict[str, Any], *, why: bool = False, why_not: int | None = None) -> str:
+    """The text report of a document. ``why`` adds the causal graph, ``why_not`` a rank's acquittal."""
+    job, incidents = document["job"], document["incidents"]
+    out: list[str] = []
+    if not incidents:
+        size = f", world size {job['world_size']}" if job.get("world_size") else ""
+        out.append(f"No incident: {_STATES.get(job['state'], job['state'])}{size}, {len(job['ranks_seen'])} ranks seen.")
+    else:
+        primary = incidents[document["primary"]]
+        out.extend(_incident(primary, job))
+        if why:
+            out.extend(_graph(primary))
+        others = [i for i in incidents if i is not primary]
+        if others:
+            out += ["", "OTHER INCIDENTS"]
+            out += _wrap(f"attempt {i['attempt']}: {i['summary']}" for i in others)
+    if why_not is not None:
+        out.extend(_why_not(incidents[document["primary"]] if incidents else None, why_not))
+    if document.get("hazards"):
+        out += ["", "HAZARDS"]
+        out += _wrap(str(h.get("summary", h)) for h in document["hazards"])
+    if job.get("other_runs"):
+        out += ["", f"Other runs in this directory: {', '.join(job['other_runs'])} (choose with --job)"]
+    if document["problems"]:
+        n = len(document["problems"])
+        first = document["problems"][0]
+        out += ["", f"{n} thing{'s' if n != 1 else ''} could not be read, for example {first['path']}: {first['kind']}, {first['detail']}"[:160], "  (table `problems`)"]
+    return "\n".join(out) + "\n"
+
+
+def _incident(i: dict[str, Any], job: dict[str, Any]) -> list[str]:
+    out = textwrap.wrap(i["summary"], WIDTH)
+    out += ["", f"{i['outcome']} | scope {i['scope']} {i['confidence']:.2f} | class {i['failure_class']} {i['class_confidence']:.2f}" + (f" | rule {i['rule']}" if i["rule"] else "")]
+    onset = i["onset"]
+    when = [f"at {onset['time']}" if onset["time"] else "", f"+-{onset['uncertainty_ms']:.0f} ms" if onset["uncertainty_ms"] else "", f"step {onset['step']}" if onset["step"] is not None else ""]
+    if any(when):
+        out.append("onset " + " ".join(w for w in when if w))
+    out += ["", "WHY", *_wrap(i["reasons"])]
+    out += ["", "EVIDENCE"]
+    for e in i["evidence"][:6]:
+        place = f"{e['path']}:{e['line']}" if e["path"] else "(query)"
+        out.append(f"  {place}  [{e['role']}]")
+        out += _quote(e["text"])
+    if i["suspects"]:
+        out += ["", "SUSPECTS (not a verdict)", *_wrap(f"rank {s['rank']}: {s['why']}" for s in i["suspects"][:8])]
+    if i["collateral"]:
+        out += ["", "COLLATERAL"]
+        groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for c in i["collateral"]:
+            groups[c["via"]].append(c)
+        for via, rows in groups.items():
+            waited = [r["waited_ms"] for r in rows if r["waited_ms"]]
+            tail = f", waited {max(waited) / 1000:.0f} s" if waited else ""
+            place = next((f" ({r['path']}:{r['line']})" for r in rows if r["path"]), "")
+            out += _wrap([f"{_ranks(r['rank'] for r in rows)}: {via}{tail}{place}"])
+    if i["demoted"]:
+        out += ["", "SET ASIDE", *_wrap(f"{d['count']} x {d['kind']}: {d['why']}" for d in i["demoted"])]
+    out += ["", "DO"]
+    action = i["action"]
+    out += _wrap([f"{action['kind'].replace('_', ' ')} ({action['target']}): {action['why']}"])
+    for name, key in (("fix", "fix"), ("verify", "verify"), ("do not", "do_not")):
+        if i[key]:
+            out += _wrap([f"{name}: {i[key]}"])
+    if i["resume"]:
+        r = i["resume"]
+        out += _wrap([f"resume: last checkpoint said to be saved{' at step ' + str(r['step']) if r['step'] is not None else ''} ({r['path']}:{r['line']})"])
+    if i["missing"]:
+        out += ["", "MISSING", *_wrap(f"{m['fact']}: {m['how']}" for m in i["missing"])]
+    return out
+
+
+def _graph(i: dict[str, Any]) -> list[str]:
+    out = ["", "CAUSES AND EFFECTS"]
+    seen: set[tuple[str, str]] = set()
+    for e in i["why_graph"]:
+        if (e["cause"], e["effect"]) in seen:
+            continue
+        seen.add((e["cause"], e["effect"]))
+        place = f" ({e['path']}:{e['line']})" if e["path"] else ""
+        out += _wrap([f"{e['cause']} -> {e['effect']}{place}: {e['why']} [{e['law']}, {e['grade']}]"])
+    out += ["", "CONFIDENCE (feature, value, weight)", *_wrap(f"{f['feature']} {f['value']} {f['logit']:+.2f}" for f in i["features"])]
+    return out
+
+
+def _why_not(i: dict[str, Any] | None, rank: int) -> list[str]:
+    if i is None:
+        return ["", f"rank {rank}: there is no incident to blame it for."]
+    entry = i["why_not"].get(str(rank))
+    if entry is None:
+        return ["", f"rank {rank} is not a rank of this job."]
+    head = f"RANK {rank} IS {'THE INITIATOR' if entry['role'] == 'initiating' else 'NOT THE INITIATOR'}"
+    return ["", head, *_wrap(f"{r['text']}" + (f" ({r['path']}:{r['line']})" if r["path"] else "") for r in entry["reasons"])]
+
+
+def _wrap(texts: Iterable[str]) -> list[str]:
+    out: list[str] = []
+    for text in texts:
+        out += textwrap.wrap(" ".join(str(text).split()), WIDTH, initial_indent="  ", subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    return out
+
+
+def _quote(text: str) -> list[str]:
+    lines = [line for line in text.splitlines() if line.strip()][:3]
+    return [f"    | {line if len(line) <= WIDTH - 6 else line[: WIDTH - 9] + '...'}" for line in lines]
+
+
+def _ranks(ranks: Iterable[int]) -> str:
+    unique = sorted(set(ranks))
+    runs: list[list[int]] = []
+    for r in unique:
+        if runs and r == runs[-1][1] + 1:
+            runs[-1][1] = r
+        else:
+            runs.append([r, r])
+    text = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+    return f"rank {text}" if len(unique) == 1 else f"ranks {text}"
