@@ -221,9 +221,10 @@ class Sink:
         With ``refine=True`` the rulebook's signatures may turn ``kind`` into a more specific
         predicate on the ground of ``message``; attrs then hold ``rule`` and ``signature``.
         """
-        text = (message if message is not None else line.msg)[:MESSAGE_LIMIT]
+        whole = message if message is not None else line.msg
+        text = whole[:MESSAGE_LIMIT]
         if refine and self._refine is not None:
-            better = self._refine(source, text)
+            better = self._refine(source, whole)
             if better is not None:
                 kind, more = better
                 attrs = {**attrs, **more}

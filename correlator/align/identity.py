@@ -345,7 +345,11 @@ class _Resolver:
 
     def _name_exits(self) -> None:
         """Exit records and stops that only tell a pid or a local rank get their global rank."""
+        agents = any(ev.attrs.get("by") in ("elastic", "deepspeed") for _, ev, _ in self._events("exit_record"))
         for part, ev, attempt in self._events("exit_record", "signalled"):
+            if agents and ev.attrs.get("by") == "slurm":
+                ev.attrs["node_rank"], ev.peer_rank = ev.peer_rank, None  # the task is a launcher, its number a node's
+                continue
             if ev.peer_rank is not None:
                 continue
             w = self.writer(part.source_id, self._unit(part, ev.stream), attempt)

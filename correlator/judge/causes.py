@@ -90,6 +90,14 @@ def merge(graph: Graph, ranks: list[RankRow]) -> list[Cause]:
         cause.ranks = sorted({f.rank for f in facts if f.rank is not None})
         cause.hosts = sorted({f.subject for f in facts if kind == "host"} | {h for r in cause.ranks if (h := host_of.get(r))})
         cause.scope = _scope(cause, kind, ranks, hosts)
+        if facts[0].names == "host" and kind == "rank" and cause.scope not in ("external", "job"):
+            cause.scope = "node"
+            if len(hosts) < 2:
+                cause.ranks = []
+        if facts[0].names == "host" and kind == "process":
+            cause.scope = "node"
+        if facts[0].names == "nobody" and kind in ("rank", "process", "host"):
+            cause.scope = "job"
         if kind == "host":
             cause.ranks = sorted(r for h in cause.hosts for r in hosts.get(h, []))
             if len(hosts) < 2:

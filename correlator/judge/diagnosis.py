@@ -17,7 +17,7 @@ FALLBACK = {
     "mismatch": "collective_mismatch", "device_fault": "gpu_hardware", "device_assert": "cuda_device_assert", "illegal_access": "cuda_illegal_access",
     "driver_failed": "gpu_driver_init", "link_down": "network_ib", "net_unreachable": "network_config", "host_gone": "node_lost",
     "partitioned": "network_partition", "nan_local": "numeric_nan", "nan_global": "numeric_nan", "io_failed": "data_error",
-    "worker_died": "dataloader_worker_died", "shm_exhausted": "shm_too_small", "misconfigured": "config_mismatch", "gpu_shared": "rank_gpu_mapping",
+    "worker_died": "dataloader_worker_died", "shm_exhausted": "shm_too_small", "misconfigured": "env_mismatch", "gpu_shared": "rank_gpu_mapping",
     "unused_parameters": "unused_parameters", "waiting_on_lock": "build_lock", "p2p_stuck": "p2p_hang", "external_signal": "external_termination",
     "preempted": "preemption", "port_taken": "port_in_use", "store_failed": "rendezvous_store", "rendezvous_expired": "rendezvous_timeout",
     "scale_exhausted": "loss_scale_exhausted",

@@ -34,6 +34,7 @@ class Fact:
     can_initiate: str
     certainty: str
     ends_subject: bool
+    names: str = "rank"
 
     @property
     def rank(self) -> int | None:
@@ -160,7 +161,7 @@ def load(con: Any, attempt: int) -> tuple[Graph, list[Fact]]:
     """The graph of active facts of an attempt, and the excluded facts apart."""
     rows = con.execute(
         "SELECT f.fact_id, f.attempt, f.predicate, f.subject_kind, f.subject, f.object_kind, f.object, f.onset_low, f.onset_high, f.pg, f.seq, f.step,"
-        " f.status, f.coverage, f.events, f.first_event_id, f.last_event_id, f.attrs, p.can_initiate, p.certainty, p.ends_subject"
+        " f.status, f.coverage, f.events, f.first_event_id, f.last_event_id, f.attrs, p.can_initiate, p.certainty, p.ends_subject, p.names"
         " FROM facts f JOIN predicates p USING (predicate) WHERE f.attempt = ? ORDER BY f.fact_id",
         [attempt],
     ).fetchall()

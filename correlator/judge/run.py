@@ -24,10 +24,10 @@ def judge(con: Any, rulebook: Rulebook, *, path: str, world_size: int | None, at
     """Runs the laws and builds incidents. Writes facts, edges, incidents, findings and timeline."""
     import pyarrow as pa
 
-    con.execute("CREATE OR REPLACE TEMP TABLE predicates(predicate VARCHAR, can_initiate VARCHAR, ends_subject BOOLEAN, certainty VARCHAR)")
+    con.execute("CREATE OR REPLACE TEMP TABLE predicates(predicate VARCHAR, can_initiate VARCHAR, ends_subject BOOLEAN, certainty VARCHAR, names VARCHAR)")
     text = pa.string()
-    insert(con, "predicates", [(p.name, p.can_initiate, p.ends_subject, p.certainty) for p in rulebook.predicates.values()],
-           {"predicate": text, "can_initiate": text, "ends_subject": pa.bool_(), "certainty": text})  # fmt: skip
+    insert(con, "predicates", [(p.name, p.can_initiate, p.ends_subject, p.certainty, p.names) for p in rulebook.predicates.values()],
+           {"predicate": text, "can_initiate": text, "ends_subject": pa.bool_(), "certainty": text, "names": text})  # fmt: skip
     run_laws(con)
     incidents: list[Incident] = []
     states: dict[int, bool] = {}

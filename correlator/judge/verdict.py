@@ -39,7 +39,10 @@ def judge_attempt(con: Any, attempt: int, rulebook: Rulebook, completed: bool, w
         if not causes:
             return None
     if not causes and not any(f.can_initiate == "no" and f.predicate not in NOISE for f in live):
-        return None
+        # nothing but shutdown noise, and no word of progress or of an end: the head of the story is missing
+        noise = any(f.predicate == "teardown_noise" for f in graph.facts.values())
+        if not noise or con.execute("SELECT (SELECT count(*) FROM steps WHERE attempt = ?) + (SELECT count(*) FROM ev WHERE attempt = ? AND kind IN ('finished', 'started'))", [attempt, attempt]).fetchall()[0][0]:
+            return None
     if not causes and all(f.predicate in ("accused",) for f in live):
         return None
     return _Builder(con, attempt, graph, excluded, ranks, causes, rulebook, completed, why_not).build()

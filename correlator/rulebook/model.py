@@ -20,6 +20,7 @@ class Predicate:
     certainty: str
     says: str
     asks_for: str
+    names: str = "rank"
 
 
 @dataclass(slots=True, frozen=True)

@@ -59,7 +59,7 @@ CREATE TABLE problems (path VARCHAR, line BIGINT, kind VARCHAR, detail VARCHAR);
 -- events: parts joined with who wrote them and with the clock of their host
 CREATE VIEW events AS
 SELECT e.event_id, e.source_id, e.stream_id, e.line, e.line_end, e.byte_offset, coalesce(s.attempt, 0) AS attempt,
-    s.host, s.pid, coalesce(e.rank_on_line, s.rank) AS rank, e.ts_raw, e.ts_utc,
+    s.host, s.pid, coalesce(e.rank_on_line, s.rank, TRY_CAST((e.attrs->>'assumed_rank') AS INTEGER)) AS rank, e.ts_raw, e.ts_utc,
     e.ts_utc - to_microseconds(CAST(coalesce(c.offset_ms, 0) * 1000 AS BIGINT)) AS ts,
     coalesce(e.ts_resolution_us / 1000.0, 0) + coalesce((c.high_ms - c.low_ms) / 2, 0) AS ts_uncertainty_ms,
     e.ts_origin, e.step, e.pg, e.seq, e.op, e.level, e.source, e.kind, e.peer_rank, e.peer_host, e.duration_ms, e.attrs, e.message

@@ -71,6 +71,8 @@ def _group(text: str) -> dict[str, Any]:
 
 def _emit(text: str, line: Line, out: Sink, line_end: int) -> None:
     group = {k: v for k, v in _group(text).items() if v is not None}
+    if line.rank is None and "group_rank" in group and group.get("pg", "0") in ("0", "default_pg"):
+        group["assumed_rank"] = group["group_rank"]  # before 2.2 no line names the global rank: that of the default group is it
     if m := _TERMINATED.search(text):
         payload = m[1]
         if "collective operation timeout" in payload:

@@ -27,6 +27,8 @@ def classify(text: str) -> tuple[str, dict[str, Any]] | None:
     """(predicate, fields) of a gloo text, None if it is not one."""
     if m := _BARRIER.search(text):
         return "accused", {"ranks": [int(r) for r in re.findall(r"\d+", m[2])], "why": "monitored_barrier", "group_local": True, "duration_ms": float(m[3])}
+    if re.search(r"Rank \d+ failed to pass monitoredBarrier", text):
+        return "timed_out_waiting", {"why": "monitored_barrier"}  # without its prefix the number may be the speaker's
     if _BARRIER_PEER.search(text):
         return "timed_out_waiting", {"why": "monitored_barrier"}
     if "gloo" not in text and "op.preamble" not in text:

@@ -17,7 +17,7 @@ ORDER = 10
 TOKENS = ("Traceback (most recent call last)", "Error: ", "Exception: ", "Error\n", "Interrupt")
 MESSAGE_LINES = 24
 
-_START = re.compile(r"^[\s+|]*Traceback \(most recent call last\):?\s*(?:\(RANK \d+\))?\s*$")
+_START = re.compile(r"^(?:[\s+|]*|\S.{0,160}: ?)Traceback \(most recent call last\):?\s*(?:\(RANK \d+\))?\s*$")
 _FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+)(?:, in (.+?))?\s*$')
 _EXCEPTION = re.compile(r"^(?P<type>(?:[A-Za-z_][\w]*\.)*(?:[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning|Failure|Fault|Timeout|Iteration|Abort)\w*|[A-Z]\w*Err))(?:: (?P<text>.*))?$", re.DOTALL)
 _ANY_EXCEPTION = re.compile(r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:: (?P<text>.*))?$", re.DOTALL)

@@ -25,9 +25,9 @@ class Board:
         self.con.execute("SET TimeZone = 'UTC'")
         self.con.execute(store.sql_text("tables"))
         self.world, self.hosts, self.attempt = world, hosts or {}, attempt
-        self.con.execute("CREATE TEMP TABLE predicates(predicate VARCHAR, can_initiate VARCHAR, ends_subject BOOLEAN, certainty VARCHAR)")
+        self.con.execute("CREATE TEMP TABLE predicates(predicate VARCHAR, can_initiate VARCHAR, ends_subject BOOLEAN, certainty VARCHAR, names VARCHAR)")
         for name, p in PREDICATES.items():
-            self.con.execute("INSERT INTO predicates VALUES (?, ?, ?, ?)", [name, p["can_initiate"], p["ends_subject"], p["certainty"]])
+            self.con.execute("INSERT INTO predicates VALUES (?, ?, ?, ?, ?)", [name, p["can_initiate"], p["ends_subject"], p["certainty"], p.get("names", "rank")])
         self.con.execute("INSERT INTO sources (source_id, path, format) VALUES (0, 'merged.log', 'log')")
         for r in range(world):
             self.con.execute("INSERT INTO sources (source_id, path, format) VALUES (?, ?, 'log')", [r + 1, f"rank_{r}.log"])
