@@ -380,6 +380,7 @@ class _Resolver:
         for part in self.parts:
             for info in part.streams.values():
                 seen.update(t.value for t in info.tags if t.kind == "ranktag" and t.value is not None)
+            seen.update(int(ev.attrs["assumed_rank"]) for ev in part.events if "assumed_rank" in ev.attrs)
         if self.out.world_size is None and seen:
             self.out.world_size = max(seen) + 1
         elif self.out.world_size is not None and seen:

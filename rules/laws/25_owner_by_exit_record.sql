@@ -8,7 +8,7 @@ WITH own_words AS (
     WHERE f.subject_kind = 'process' AND p.can_initiate = 'yes' AND p.certainty = 'words' AND f.status = 'active' AND coalesce(f.attrs->>'uncaught', 'true') = 'true'
 ),
 alone AS (
-    SELECT e.attempt, e.peer_rank AS rank, min(TRY_STRPTIME(e.attrs->>'time', '%Y-%m-%d_%H:%M:%S')) AS at
+    SELECT e.attempt, e.peer_rank AS rank, min(TRY_STRPTIME(e.attrs->>'time', '%Y-%m-%d_%H:%M:%S')) AS left_at
     FROM ev e
     WHERE e.kind = 'exit_record' AND e.peer_rank IS NOT NULL AND coalesce(e.attrs->>'signal', '') NOT IN ('SIGTERM', 'SIGINT')
         AND NOT EXISTS (SELECT 1 FROM ev s WHERE s.kind = 'signalled' AND s.attempt = e.attempt AND (s.attrs->>'pid') = (e.attrs->>'pid'))
@@ -17,12 +17,12 @@ alone AS (
     GROUP BY e.attempt, e.peer_rank
 ),
 ordered AS (
-    SELECT attempt, rank, at, count(*) OVER (PARTITION BY attempt) AS n, row_number() OVER (PARTITION BY attempt ORDER BY at NULLS LAST, rank) AS place,
-        lead(at) OVER (PARTITION BY attempt ORDER BY at NULLS LAST, rank) AS next_at
+    SELECT attempt, rank, left_at, count(*) OVER (PARTITION BY attempt) AS n, row_number() OVER (PARTITION BY attempt ORDER BY left_at NULLS LAST, rank) AS place,
+        lead(left_at) OVER (PARTITION BY attempt ORDER BY left_at NULLS LAST, rank) AS next_at
     FROM alone
 ),
 left_alone AS (  -- the only one, or one whose launcher noticed it well before all others (whole seconds, other hosts)
-    SELECT attempt, rank FROM ordered WHERE place = 1 AND (n = 1 OR next_at > at + INTERVAL 5 SECONDS)
+    SELECT attempt, rank FROM ordered WHERE place = 1 AND (n = 1 OR next_at > left_at + INTERVAL 5 SECONDS)
 )
 SELECT o.attempt, o.predicate, 'rank' AS subject_kind, CAST(l.rank AS VARCHAR) AS subject, o.object_kind, o.object, o.onset_low, o.onset_high,
     o.pg, o.seq, o.step, o.coverage, o.events, o.first_event_id, o.last_event_id, json_merge_patch(o.attrs, '{"owner": "exit record"}') AS attrs
