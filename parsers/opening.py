@@ -68,10 +68,10 @@ def open_tar(path: str) -> tarfile.TarFile:
     with Path(path).open("rb") as f:
         kind = compression(f.read(8))
     if kind == "zst":
-        import zstandard
-
         # seekable access is needed for members: decompress to memory-bounded temporary storage
         import tempfile
+
+        import zstandard
 
         spool = tempfile.SpooledTemporaryFile(max_size=64 << 20)  # noqa: SIM115  closed with the TarFile
         with Path(path).open("rb") as f:

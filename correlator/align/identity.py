@@ -369,7 +369,7 @@ class _Resolver:
                         ev.peer_rank = base + int(local)
                         break
                 else:
-                    bases = {b for (_, a), b in self.base.items() if a == attempt} or {b for b in self.base.values()}
+                    bases = {b for (_, a), b in self.base.items() if a == attempt} or set(self.base.values())
                     if len(bases) == 1:
                         ev.peer_rank = bases.pop() + int(local)
                     elif not bases and not self.out.multi_node and len({x.node for x in self.writers.values() if x.node}) <= 1:

@@ -1,0 +1,27 @@
+"""The labelled incidents beside the checkout, where they are: a slow campaign with its floor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from correlator import score
+
+CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "right", "classes", "wrong"), [("injected", 0.97, 0.97, 0), ("public", 0.90, 0.90, 1)])
+def test_corpus(name: str, right: float, classes: float, wrong: int) -> None:
+    folder = CORPUS / name
+    if not folder.is_dir():
+        pytest.skip("the labelled incidents are not here")
+    summary = score.run(str(folder))["summary"]
+
+    assert summary["crashes"] == 0
+    assert summary["false_alarms"] == 0
+    assert summary["wrong_names"] <= wrong
+    assert summary["answerable_right"] >= right
+    assert summary["class_right"] >= classes
+    assert summary["answerable_right"] > 1.5 * max(summary["baselines"].values())
