@@ -59,7 +59,7 @@ def query(con: duckdb.DuckDBPyConnection, sql: str, *, timeout_s: float = TIMEOU
     timer = threading.Timer(timeout_s, con.interrupt)
     timer.start()
     try:
-        return con.execute(sql).to_arrow_table()
+        return con.sql(sql).to_arrow_table()
     except duckdb.InterruptException as exc:
         raise CorrelatorError("the query took too long", where=_short(sql), why=f"it was stopped after {timeout_s:.0f} s", help="add a filter or LIMIT") from exc
     except duckdb.Error as exc:

@@ -294,6 +294,13 @@ class _Resolver:
             if w.rank is not None and w.local_rank is not None and w.kind == "writer":
                 for key in self._node_keys(w):
                     self.base.setdefault((key, w.attempt), w.rank - w.local_rank)
+        by_node: dict[tuple[str, int], set[int]] = defaultdict(set)
+        for w in self.writers.values():
+            if w.rank is not None and w.node and w.kind == "writer":
+                by_node[w.node, w.attempt].add(w.rank)
+        for (node, attempt), ranks in by_node.items():
+            if max(ranks) - min(ranks) + 1 == len(ranks):  # ranks of a node are consecutive
+                self.base.setdefault((node, attempt), min(ranks))
         pending = [w for w in self.writers.values() if w.rank is None and w.local_rank is not None and w.kind == "writer"]
         for w in pending:
             for key in self._node_keys(w):

@@ -146,9 +146,21 @@ class _Builder:
             name = "rendezvous_timeout"
         else:
             name = "unknown"
-        rule = next((r for r in self.rulebook.rules if r.failure_class == name and not r.signatures), None)
-        diagnosis = Diagnosis(name, rule, 0.45, [])
+        diagnosis = self._effect_class(effects, name)
         return self._incident(cause, rest, diagnosis, "undetermined", [], [], [], 0.5, [])
+
+    def _effect_class(self, effects: list[Fact], name: str) -> Diagnosis:
+        """A rule may know an unexplained effect by its details; else the class says that it is unknown."""
+        groups: dict[str, list[Fact]] = defaultdict(list)
+        for f in effects:
+            groups[f.predicate].append(f)
+        facts = [*self.graph.facts.values(), *self.excluded]
+        for predicate, members in sorted(groups.items(), key=lambda g: -len(g[1])):
+            found = diagnose(Cause(predicate, members), facts, self.rulebook, self.config, self.con)
+            if found.rule is not None and not found.failure_class.startswith("unknown_hang"):
+                return Diagnosis(found.failure_class, found.rule, 0.5, found.reasons)
+        rule = next((r for r in self.rulebook.rules if r.failure_class == name and not r.signatures), None)
+        return Diagnosis(name, rule, 0.45, [])
 
     def _incident(self, cause: Cause | None, rest: list[Cause], diagnosis: Diagnosis, scope: str, named: list[int], hosts: list[str],
                   suspects: list[dict[str, Any]], sure: float, parts: list[tuple[str, float, float]]) -> Incident:  # fmt: skip
@@ -210,8 +222,8 @@ class _Builder:
                 roles[f.fact_id] = ("benign" if f.predicate in ("warned",) else "teardown" if f.predicate == "teardown_noise" else "unknown", None, None)
         for f in self.excluded:
             roles[f.fact_id] = ("benign" if f.status == "recovered" else "teardown", None, f.status)
-        initiating = set(cause.ranks) if cause is not None else set()
-        first: dict[int, Fact] = {}
+        initiating = {f.rank for f in cause.facts if f.rank is not None} | set(cause.ranks) if cause is not None else set()
+        first: dict[int, Fact] = {f.rank: f for f in self.excluded if f.status == "duplicate" and f.rank is not None and f.rank not in initiating}
         for f in self.graph.facts.values():
             if f.rank is None or f.rank in initiating or f.predicate in NOISE or f.predicate == "accused":
                 continue
@@ -253,7 +265,8 @@ class _Builder:
         if scope == "ranks":
             return f"{ranks_text(named).capitalize()} {what}{at}, together{tail}"
         if scope == "node":
-            return f"Host {', '.join(hosts) or '?'} ({ranks_text(named) if named else 'all its ranks'}) {what}{at}{tail}"
+            subject = f"Host {', '.join(hosts)}" if hosts else "The host"
+            return f"{subject} ({ranks_text(named) if named else 'its ranks alike'}) {what}{at}{tail}"
         if scope == "job":
             return f"The whole job {what}{at}: no single rank started it."
         if scope == "external":
