@@ -25,14 +25,15 @@ HEAD_LINES = 400  # start-up lines name ranks, hosts and versions: all of them a
 BLOCK_LIMIT = 600  # lines that one open block may swallow
 LOOK_BACK = 60  # lines searched backwards for a time that an untimed event may inherit
 KEEP_ALL_STEPS = 4 << 20  # bytes of a source up to which every step line is kept
-STEPS_KEPT = 1500  # otherwise about this many, evenly spread, plus the end
+STEPS_KEPT = 800  # otherwise about this many, evenly spread, plus the end
 REPEAT_LIMIT = 400  # equal events (stream, kind, signature) kept of one source; the rest is counted
 
 # Words that open most failure lines. They only choose the lines that are looked at.
 GENERIC_TOKENS = (
     "rror", "ERROR", "xception", "Traceback", "NCCL", "Fatal", "FATAL", "fatal", "ignal", "imeout", "imed out",
     "illed", "failed", "Failed", "exit", "WARN", "Interrupt", "[rank", "oom", "OOM", "abort", "Abort", "NVRM",
-    "CANCELLED", "panic", "refused", "world_size", "checkpoint", "omplete", "dataset", "nan", "NaN", "overflow", "OVERFLOW",
+    "CANCELLED", "panic", "refused", "world_size", "checkpoint", "omplete", "dataset", "overflow", "OVERFLOW",
+    ": nan", "=nan", "= nan", "'nan", ": inf", "=inf", "= inf", "'inf", "NaN", " NAN", "nfinity",
 )  # fmt: skip
 
 _PROC = re.compile(r"(?:^|\s)(?P<host>[A-Za-z0-9][\w.\-]*):(?P<pid>\d+):\d+ (?:\[-?\d+\] |\S+ )?.*?NCCL ")
@@ -147,25 +148,26 @@ class _LogParser:
 
     # ---- choosing lines -------------------------------------------------------------------------
     def _chunk(self, chunk: Chunk) -> None:
-        wanted = set(prefilter(chunk, self.tokens))
+        hot = set(prefilter(chunk, self.tokens))
+        wanted = set(hot)
         step_lines = step_candidates(chunk, step_source.STEP_PATTERN)
         self.part.steps_total += len(step_lines)
         kept = step_lines
         if self.size > KEEP_ALL_STEPS and len(step_lines) > 400:
             every = max(1, len(step_lines) * max(1, self.size // max(1, chunk.size)) // STEPS_KEPT)
             self.part.steps_every = max(self.part.steps_every, every)
-            kept = sorted({*step_lines[:50], *step_lines[::every], *step_lines[-400:]})
+            kept = sorted({*step_lines[:50], *step_lines[::every], *step_lines[-300:]})
             wanted.difference_update(_plain_steps(chunk, set(step_lines) - set(kept)))
         wanted.update(kept)
         if chunk.first_line <= HEAD_LINES:
             wanted.update(range(min(len(chunk), HEAD_LINES)))
-        steps = set(step_lines)
+        steps, cold = set(step_lines), set(kept) - hot
         cursor = -1
         for index in sorted(wanted):
             if index <= cursor:
                 continue
             cursor = index
-            self._line(chunk, index, index in steps)
+            self._line(chunk, index, index in steps, index in cold and chunk.first_line + index > HEAD_LINES)
             while self.blocks and cursor + 1 < len(chunk):
                 cursor += 1
                 self._line(chunk, cursor, cursor in steps)
@@ -216,9 +218,12 @@ class _LogParser:
             self.part.last = line.stamp
         return info
 
-    def _line(self, chunk: Chunk, index: int, is_step: bool) -> None:
+    def _line(self, chunk: Chunk, index: int, is_step: bool, cold: bool = False) -> None:
         for line in self._peel(chunk, index):
             info = self._stream(line)
+            if cold and line.stream not in self.blocks:
+                step_source.parse(line, self.sink)  # a plain step line: no other module wants it
+                continue
             before = len(self.sink.events)
             self._dispatch(line, is_step)
             if len(self.sink.events) > before or len(self.sink.events) > self.done:

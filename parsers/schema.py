@@ -227,6 +227,13 @@ class Sink:
             better = self._refine(source, whole)
             if better is not None:
                 kind, more = better
+                more = dict(more)
+                if "rank" in more:  # the rank that the message is about, not its writer
+                    more["subject_rank"] = int(more.pop("rank"))
+                if "peer" in more and peer_rank is None:
+                    peer_rank = int(more.pop("peer"))
+                if "step" in more and step is None:
+                    step = int(more.pop("step"))
                 attrs = {**attrs, **more}
         ev = Event(
             line=line.no, line_end=line_end or line.no, byte_offset=line.offset, stream=line.stream,

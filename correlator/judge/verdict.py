@@ -43,7 +43,7 @@ def judge_attempt(con: Any, attempt: int, rulebook: Rulebook, completed: bool, w
         noise = any(f.predicate == "teardown_noise" for f in graph.facts.values())
         if not noise or con.execute("SELECT (SELECT count(*) FROM steps WHERE attempt = ?) + (SELECT count(*) FROM ev WHERE attempt = ? AND kind IN ('finished', 'started'))", [attempt, attempt]).fetchall()[0][0]:
             return None
-    if not causes and all(f.predicate in ("accused",) for f in live):
+    if not causes and live and all(f.predicate == "accused" for f in live):
         return None
     return _Builder(con, attempt, graph, excluded, ranks, causes, rulebook, completed, why_not).build()
 
@@ -255,7 +255,7 @@ class _Builder:
         tail = f"; {ranks_text(victims)} {'is' if len(victims) == 1 else 'are'} collateral." if victims else "."
         if cause is None:
             effects = Counter(f.predicate for f in self.graph.facts.values() if f.can_initiate == "no" and f.predicate not in NOISE)
-            worst = effects.most_common(1)[0][0] if effects else "failed"
+            worst = effects.most_common(1)[0][0] if effects else "teardown_noise"
             return f"Undetermined: {ranks_text(victims) if victims else 'the job'} {self.rulebook.predicates[worst].says.split('{')[0].strip()}, and nothing in these logs says who caused it."
         what = say(cause.lead, self.rulebook)
         at = f" at step {cause.step}" if cause.step is not None else ""
