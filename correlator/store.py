@@ -27,6 +27,7 @@ def create(path: str) -> duckdb.DuckDBPyConnection:
 
     con = duckdb.connect(path)
     con.execute("SET TimeZone = 'UTC'")
+    con.execute("SET threads = 1")  # most jobs are small, where threads only cost start-up time
     con.execute(sql_text("tables"))
     return con
 
@@ -104,6 +105,8 @@ def write_parts(con: duckdb.DuckDBPyConnection, parts: Sequence[Part], ids: dict
                           st.duration_ms, part.steps_every))  # fmt: skip
         configs.extend((part.source_id, None, key, value, origin, line) for line, _, key, value, origin in part.configs)
         problems.extend((p.path, p.line, p.kind, p.detail) for p in part.problems)
+    if len(events) + len(steps) > 50_000:
+        con.execute("RESET threads")
     insert(con, "sources", sources, {"source_id": i32, "path": text, "bytes": i64, "lines": i64, "format": text,
                                      "launcher": text, "first_ts": ts, "last_ts": ts, "steps_total": i64})  # fmt: skip
     insert(con, "streams", streams, {"stream_id": i32, "source_id": i32, "key": text, "last_line": i64, "last_text": text, "unit": text, "ending": text})

@@ -28,7 +28,7 @@ _HEADER = re.compile(r"^-- (law|stratum|needs|claim|source): (.*)$", re.M)
 
 @dataclass(slots=True, frozen=True)
 class Law:
-    """One law. ``needs``: predicates of which at least one must be present, else the law is skipped."""
+    """One law. ``needs``: predicates or event kinds of which at least one must be there, else the law is skipped."""
 
     name: str
     stratum: str
@@ -65,7 +65,11 @@ def run_laws(con: duckdb.DuckDBPyConnection, only: set[str] | None = None) -> No
 
     ``only``: names of the laws to run (tests); all if None.
     """
-    present: set[str] = set()
+    # what there is to reason about: event kinds, then predicates; a law that needs none of it is not run (10 ms each)
+    seen = {k for (k,) in con.execute("SELECT DISTINCT kind FROM ev").fetchall()}
+    bad, hosts = con.execute("SELECT (SELECT count(*) FROM step_rows WHERE NOT isfinite(loss) OR NOT isfinite(grad_norm)), (SELECT count(DISTINCT host) FROM ranks)").fetchall()[0]
+    seen |= ({"non-finite step"} if bad else set()) | ({"several hosts"} if hosts > 1 else set())
+    present: set[str] = set(seen)
     hubs_made = False
     for law in load_laws():
         if (law.needs and not (law.needs & present)) or (only is not None and law.name not in only):
@@ -75,10 +79,10 @@ def run_laws(con: duckdb.DuckDBPyConnection, only: set[str] | None = None) -> No
                 f"INSERT INTO facts (fact_id, status, {FACT_COLUMNS}) SELECT (SELECT coalesce(max(fact_id), -1) FROM facts) +"
                 f" row_number() OVER (ORDER BY attempt, predicate, subject_kind, subject, object, seq), 'active', {FACT_COLUMNS} FROM ({law.sql})"
             )
-            present = {p for (p,) in con.execute("SELECT DISTINCT predicate FROM facts WHERE status = 'active'").fetchall()}
+            present = seen | _active(con)
         elif law.stratum == "exclude":
             con.execute(f"UPDATE facts SET status = x.status, attrs = json_merge_patch(attrs, json_object('excluded', x.why)) FROM ({law.sql}) x WHERE facts.fact_id = x.fact_id AND facts.status = 'active'")
-            present = {p for (p,) in con.execute("SELECT DISTINCT predicate FROM facts WHERE status = 'active'").fetchall()}
+            present = seen | _active(con)
         else:
             if not hubs_made:
                 _make_hubs(con)
@@ -86,6 +90,10 @@ def run_laws(con: duckdb.DuckDBPyConnection, only: set[str] | None = None) -> No
             con.execute(
                 f"INSERT INTO edges (attempt, cause, effect, law, grade, basis, why) SELECT attempt, cause, effect, '{law.name}', grade, basis, why FROM ({law.sql})"
             )
+
+
+def _active(con: duckdb.DuckDBPyConnection) -> set[str]:
+    return {p for (p,) in con.execute("SELECT DISTINCT predicate FROM facts WHERE status = 'active'").fetchall()}
 
 
 def _make_hubs(con: duckdb.DuckDBPyConnection) -> None:

@@ -1,5 +1,6 @@
 -- law: exit-records
 -- stratum: derive
+-- needs: exit_record
 -- claim: How a process ended, from launchers. A signal that the launcher sent itself is teardown; a positive code with no words of its own is an exit.
 -- source: torch/distributed/elastic/multiprocessing/api.py, deepspeed/launcher/launch.py, slurm srun
 WITH records AS (

@@ -1,5 +1,6 @@
 -- law: first-nonfinite
 -- stratum: derive
+-- needs: non-finite step
 -- claim: A loss printed by a rank before the others see it is the only pre-reduction evidence; the first step at which some ranks print a non-finite loss while others print a finite one names them. The same step on all, or one printer, is a global symptom.
 -- source: an all-reduce spreads one NaN to every rank within the step; local loss is the only per-rank number before the reduction
 WITH values_ AS (

@@ -1,5 +1,6 @@
 -- law: init-incomplete
 -- stratum: derive
+-- needs: init_start
 -- claim: A communicator is initialised by all its ranks together; where some say that it is complete and others never do although the log goes on, the others are stuck in it. Who holds them is not in these lines.
 -- source: NCCL init.cc: Init START and Init COMPLETE of one commId
 WITH inits AS (

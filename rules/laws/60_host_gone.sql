@@ -1,6 +1,6 @@
 -- law: host-gone
 -- stratum: absence
--- needs: lost_connection, lost_store, timed_out_waiting, remote_error
+-- needs: several hosts
 -- claim: When every rank of one host stops without a word and without an exit record while ranks of other hosts lose their connections, the host went, not a rank.
 -- source: killing a node leaves neither error.json nor an agent's report (torchelastic FINDINGS); its peers see resets
 WITH hosts AS (
