@@ -61,10 +61,15 @@ def _us(stamp: Stamp | None, zone_us: int) -> int | None:
     return stamp.utc_us if stamp.offset_min is not None else stamp.naive_us - zone_us
 
 
-def one(con: Any, sql: str, params: Sequence[Any] | None = None) -> tuple[Any, ...] | None:
+def first(con: Any, sql: str, params: Sequence[Any] | None = None) -> tuple[Any, ...] | None:
     """First row of a query, fetched to its end (an unfinished result blocks the connection)."""
     rows = con.execute(sql, params or []).fetchall()
     return rows[0] if rows else None
+
+
+def one(con: Any, sql: str, params: Sequence[Any] | None = None) -> tuple[Any, ...]:
+    """The row of a query that always has one, such as a count."""
+    return con.execute(sql, params or []).fetchall()[0]
 
 
 def insert_problems(con: duckdb.DuckDBPyConnection, problems: Sequence[Problem]) -> None:

@@ -308,7 +308,7 @@ class _Resolver:
                 if base is None and w.attempt and key in {k for k, _ in self.base}:
                     base = None  # rank numbers may change between attempts: no carry-over
                 if base is not None:
-                    w.rank, w.how = base + w.local_rank, "local rank plus the node's first rank"
+                    w.rank, w.how = base + (w.local_rank or 0), "local rank plus the node's first rank"
                     break
         nodes = {self._node_keys(w)[0] for w in self.writers.values() if w.local_rank is not None}
         unresolved = [w for w in pending if w.rank is None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from correlator.judge.graph import Fact
-from correlator.store import one
+from correlator.store import first
 
 
 class Evidence:
@@ -18,14 +18,14 @@ class Evidence:
         """Path and line of an event."""
         if event_id is None:
             return None, None
-        row = one(self.con, "SELECT s.path, e.line FROM ev e JOIN sources s USING (source_id) WHERE e.event_id = ?", [event_id])
+        row = first(self.con, "SELECT s.path, e.line FROM ev e JOIN sources s USING (source_id) WHERE e.event_id = ?", [event_id])
         return (row[0], row[1]) if row else (None, None)
 
     def waited(self, event_id: int | None) -> float | None:
         """How long the writer had waited, milliseconds."""
         if event_id is None:
             return None
-        row = one(self.con, "SELECT duration_ms FROM ev WHERE event_id = ?", [event_id])
+        row = first(self.con, "SELECT duration_ms FROM ev WHERE event_id = ?", [event_id])
         return row[0] if row else None
 
     def of_fact(self, fact: Fact, role: str = "initiating") -> list[dict[str, Any]]:
@@ -33,13 +33,13 @@ class Evidence:
         out = []
         ids = [fact.first_event_id] if fact.first_event_id is not None else []
         for event_id in ids:
-            row = one(self.con, "SELECT s.path, e.line, e.message, e.rank FROM ev e JOIN sources s USING (source_id) WHERE e.event_id = ?", [event_id])
+            row = first(self.con, "SELECT s.path, e.line, e.message, e.rank FROM ev e JOIN sources s USING (source_id) WHERE e.event_id = ?", [event_id])
             if row:
                 out.append({"role": role, "kind": "line", "rank": fact.rank if fact.rank is not None else row[3], "path": row[0], "line": row[1], "text": row[2][:400]})
         if "line" in fact.attrs and "source_id" in fact.attrs and not out:
-            row = one(self.con, "SELECT path FROM sources WHERE source_id = ?", [int(fact.attrs["source_id"])])
+            row = first(self.con, "SELECT path FROM sources WHERE source_id = ?", [int(fact.attrs["source_id"])])
             if row:
-                step = one(self.con, "SELECT loss, grad_norm FROM step_rows WHERE source_id = ? AND line = ?", [int(fact.attrs["source_id"]), int(fact.attrs["line"])])
+                step = first(self.con, "SELECT loss, grad_norm FROM step_rows WHERE source_id = ? AND line = ?", [int(fact.attrs["source_id"]), int(fact.attrs["line"])])
                 text = f"step {fact.step}: loss {step[0]}, grad norm {step[1]}" if step else f"step {fact.step}"
                 out.append({"role": role, "kind": "line", "rank": fact.rank, "path": row[0], "line": int(fact.attrs["line"]), "text": text})
         if fact.certainty == "absence" and fact.rank is not None:
@@ -55,12 +55,12 @@ class Evidence:
 
     def last_line(self, rank: int) -> tuple[str | None, int | None, str]:
         """Path, line and text of the last line that a rank wrote."""
-        row = one(self.con, "SELECT s.path, t.last_line, t.last_text FROM streams t JOIN sources s USING (source_id) WHERE t.attempt = ? AND t.rank = ? AND t.last_line > 0"
+        row = first(self.con, "SELECT s.path, t.last_line, t.last_text FROM streams t JOIN sources s USING (source_id) WHERE t.attempt = ? AND t.rank = ? AND t.last_line > 0"
             " AND s.format = 'log' ORDER BY s.last_ts DESC NULLS LAST, t.last_line DESC LIMIT 1", [self.attempt, rank],)  # fmt: skip
         return (row[0], row[1], row[2] or "") if row else (None, None, "")
 
     def resume(self) -> dict[str, Any] | None:
         """The last checkpoint that was said to be saved."""
-        row = one(self.con, "SELECT e.step, s.path, e.line FROM ev e JOIN sources s USING (source_id) WHERE e.kind = 'checkpoint_saved' AND e.attempt <= ?"
+        row = first(self.con, "SELECT e.step, s.path, e.line FROM ev e JOIN sources s USING (source_id) WHERE e.kind = 'checkpoint_saved' AND e.attempt <= ?"
             " ORDER BY e.attempt DESC, e.step DESC NULLS LAST, e.ts DESC NULLS LAST, e.line DESC LIMIT 1", [self.attempt],)  # fmt: skip
         return {"step": row[0], "path": row[1], "line": row[2]} if row else None

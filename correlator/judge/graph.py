@@ -165,7 +165,7 @@ def load(con: Any, attempt: int) -> tuple[Graph, list[Fact]]:
         " FROM facts f JOIN predicates p USING (predicate) WHERE f.attempt = ? ORDER BY f.fact_id",
         [attempt],
     ).fetchall()
-    facts = [Fact(*r[:17], json.loads(r[17] or "{}"), *r[18:]) for r in rows]
+    facts = [Fact(*r[:17], json.loads(r[17] or "{}"), *r[18:]) for r in rows]  # pyright: ignore[reportCallIssue]
     edges = [
         Edge(*r)
         for r in con.execute("SELECT DISTINCT cause, effect, law, grade, basis, why FROM edges WHERE attempt = ? ORDER BY cause, effect, law", [attempt]).fetchall()

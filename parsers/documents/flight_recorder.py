@@ -24,7 +24,8 @@ BYTES_LIMIT = 256 << 20
 RANKS_LIMIT = 1 << 20  # members of a group
 
 _NAMED = re.compile(r"(?:nccl|comm_lib|gloo)_trace(?:_rank)?_?\d+$")
-_RANK = re.compile(r"rank[-_]?(\d+)|(\d+)(?:\.json|\.pickle|\.pkl)?$")
+_RANK = re.compile(r"rank[-_]?(\d+)(?!\d)")
+_BARE_RANK = re.compile(r"(?<!\d)(\d{1,6})$")  # a prefix of the user's choice and the rank, no suffix
 _KEYS = (b"profiling_name", b"pg_config", b"pg_status", b"comm_lib_version", b"collective_seq_id")
 _LITERAL_RANKS = re.compile(r"^\[(?:\d+(?:, ?\d+)*)?\]$")
 # c10d::OpType names where the profiling name differs by more than case and underscore
@@ -95,9 +96,10 @@ def parse(path: str, data: bytes, out: Sink) -> None:
 
 
 def rank_of(path: str) -> int | None:
-    """Global rank at the end of a dump's file name (prefix + rank), None if there is no number."""
-    found = list(_RANK.finditer(path.rsplit("/", 1)[-1]))
-    return int(found[-1][1] or found[-1][2]) if found else None
+    """Global rank in a dump's file name (a prefix and the rank, by default), None if there is no number."""
+    name = path.rsplit("/", 1)[-1]
+    m = _RANK.search(name) or _BARE_RANK.search(name)
+    return int(m[1]) if m else None
 
 
 def op_type(profiling_name: str) -> str:
