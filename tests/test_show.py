@@ -9,8 +9,8 @@ import jsonschema
 import pytest
 
 from correlator.api import open_job
-from correlator.show import markdown, text
 from correlator.show import json as as_json
+from correlator.show import markdown, text
 
 ROOT = Path(__file__).parents[1]
 SCHEMA = json.loads((ROOT / "correlator" / "show" / "schema.json").read_text(encoding="utf-8"))

@@ -271,7 +271,7 @@ class _Resolver:
                 continue
             rank = int(rank)
             info = self.out.known.setdefault((attempt, rank), {})
-            for name, value in (("local_rank", local), ("pid", pid), ("host", host), ("pci_bus", a.get("pci_bus")), ("gpu", a.get("device"))):
+            for name, value in (("local_rank", local), ("pid", pid), ("host", host if str(host) not in _LOOPBACK else None), ("pci_bus", a.get("pci_bus")), ("gpu", a.get("device"))):
                 if value is not None and info.get(name) is None:
                     info[name] = value
             if local is not None:
@@ -305,9 +305,7 @@ class _Resolver:
         for w in pending:
             for key in self._node_keys(w):
                 base = self.base.get((key, w.attempt))
-                if base is None and w.attempt and key in {k for k, _ in self.base}:
-                    base = None  # rank numbers may change between attempts: no carry-over
-                if base is not None:
+                if base is not None:  # of this attempt only: rank numbers may change between attempts
                     w.rank, w.how = base + (w.local_rank or 0), "local rank plus the node's first rank"
                     break
         nodes = {self._node_keys(w)[0] for w in self.writers.values() if w.local_rank is not None}
@@ -429,7 +427,7 @@ class _Resolver:
                     if rank is not None:
                         info_r = self.out.known.setdefault((attempt, rank), {})
                         for name, value in (("host", host), ("pid", pid), ("local_rank", w.local_rank)):
-                            if value is not None and info_r.get(name) in (None, "localhost"):
+                            if value is not None and info_r.get(name) is None:
                                 info_r[name] = value
 
     def _process_ranks(self) -> dict[tuple[int, str | None, int | None], int]:

@@ -68,11 +68,15 @@ def missing_of(cause: Cause | None, scope: str, effects: list[Fact], ranks: list
         if cause is not None:
             asks.append(rulebook.predicates[cause.predicate].asks_for)
         asks.extend(rulebook.predicates[f.predicate].asks_for for f in effects)
-    elif cause is not None and (cause.facts[0].certainty == "absence" or cause.predicate in ("nan_global", "died", "exited", "scale_exhausted")):
-        asks.append(rulebook.predicates[cause.predicate].asks_for)
+    elif cause is not None:
+        p = rulebook.predicates[cause.predicate]
+        if p.asks_why:
+            asks.append(p.asks_why)
+        elif p.certainty == "absence" or cause.predicate in ("nan_global", "scale_exhausted"):
+            asks.append(p.asks_for)
     out: list[dict[str, str]] = []
     for ask in asks:
-        fact, _, how = ask.partition(" | ")
+        fact, _, how = ask.partition(" | ")  # the first bar only: commands may hold more
         if fact and all(o["fact"] != fact for o in out):
             out.append({"fact": fact, "how": how})
     unseen = [r.rank for r in ranks if r.coverage == "absent"]

@@ -129,7 +129,7 @@ def _ordered(rules: list[Rule]) -> list[Rule]:
 
 def _predicates(path: Path) -> dict[str, Predicate]:
     return {
-        name: Predicate(name, tuple(p["subject"]), bool(p["ends_subject"]), p["can_initiate"], p["certainty"], p["says"], p["asks_for"], p.get("names", "rank"))
+        name: Predicate(name, tuple(p["subject"]), bool(p["ends_subject"]), p["can_initiate"], p["certainty"], p["says"], p["asks_for"], p.get("names", "rank"), p.get("asks_why", ""))
         for name, p in _toml(path).items()
     }
 

@@ -21,6 +21,7 @@ class Predicate:
     says: str
     asks_for: str
     names: str = "rank"
+    asks_why: str = ""
 
 
 @dataclass(slots=True, frozen=True)

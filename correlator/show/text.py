@@ -46,7 +46,9 @@ def render(document: dict[str, Any], *, why: bool = False, why_not: int | None =
 
 def _incident(i: dict[str, Any], job: dict[str, Any]) -> list[str]:
     out = textwrap.wrap(i["summary"], WIDTH)
-    out += ["", f"{i['outcome']} | scope {i['scope']} {i['confidence']:.2f} | class {i['failure_class']} {i['class_confidence']:.2f}" + (f" | rule {i['rule']}" if i["rule"] else "")]
+    out += ["", f"{i['outcome']} | scope {i['scope']} {i['confidence']:.2f} | class {i['failure_class']} {i['class_confidence']:.2f}"]
+    if i["rule"]:
+        out.append(f"rule {i['rule']} (correlator rules show {i['rule']})")
     onset = i["onset"]
     when = [f"at {onset['time']}" if onset["time"] else "", f"+-{onset['uncertainty_ms']:.0f} ms" if onset["uncertainty_ms"] else "", f"step {onset['step']}" if onset["step"] is not None else ""]
     if any(when):
