@@ -1,8 +1,8 @@
 """Signatures of the rulebook, matched against log lines and exception texts.
 
-Every signature has a literal that its matches must hold; ``literal in text`` rejects nearly all lines before
-any regular expression runs. Of several hits the most specific wins: the longest literal, then the rule's
-place in the order of ``supersedes``.
+Nearly every signature has literals of which its matches must hold one; ``literal in text`` rejects nearly all lines
+before any regular expression runs. Of several hits the most specific wins: rules that supersede others come first,
+then the longest literal that every match holds.
 """
 
 from __future__ import annotations
@@ -10,8 +10,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
+SHORTEST_TOKEN = 4  # characters of a literal that is worth a search over every line
+REGEX_SECONDS = 0.2  # for one text, where a pattern needs the backtracking engine
 _PARSER_OWNED = frozenset({"python", "nccl"})  # their lines never reach `match_line`: their parsers ask `refine`
 
 
@@ -44,7 +47,7 @@ class Catalogue:
 
     def __init__(self, signatures: list[Signature]) -> None:
         self.signatures = sorted(signatures, key=lambda s: (s.rank, -len(literal(s.pattern)), s.rule, s.id))
-        self._literals = [literal(s.pattern) for s in self.signatures]
+        self._anchors = [anchors(s.pattern) for s in self.signatures]
         self.by_source: dict[str, list[int]] = {}
         for i, s in enumerate(self.signatures):
             self.by_source.setdefault(s.source, []).append(i)
@@ -52,8 +55,9 @@ class Catalogue:
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """Literals by which a line that some signature wants can be found."""
-        return tuple(dict.fromkeys(self._literals[i] for i in self._lines if len(self._literals[i]) >= 4))
+        """Literals by which a line that some signature wants can be found; very short ones would let every line pass."""
+        wanted = (a for i in self._lines for a in self._anchors[i])
+        return tuple(dict.fromkeys(a for a in wanted if len(a) >= SHORTEST_TOKEN))
 
     def match(self, source: str, text: str) -> Hit | None:
         """Best signature of a source (and of source ``any``) for a text."""
@@ -74,9 +78,9 @@ class Catalogue:
         for i in indices:
             if best is not None and i > best:
                 continue
-            if self._literals[i] and self._literals[i] not in text:
+            if self._anchors[i] and not any(a in text for a in self._anchors[i]):
                 continue
-            m = compiled(self.signatures[i].pattern, self.signatures[i].engine).search(text)
+            m = _search(self.signatures[i], text)
             if m is not None:
                 best, found = i, m
         if best is None or found is None:
@@ -85,6 +89,17 @@ class Catalogue:
         attrs: dict[str, Any] = {**s.attrs, "rule": s.rule, "signature": s.id}
         attrs.update({k: v for k, v in found.groupdict().items() if v is not None})
         return Hit(s.fact, s.source, attrs)
+
+
+def _search(signature: Signature, text: str) -> re.Match[str] | None:
+    """First match in a text; a pattern that takes too long on it does not match it."""
+    pattern = compiled(signature.pattern, signature.engine)
+    if signature.engine != "regex":
+        return pattern.search(text)
+    try:
+        return pattern.search(text, timeout=REGEX_SECONDS)
+    except TimeoutError:
+        return None
 
 
 @lru_cache(maxsize=4096)
@@ -99,42 +114,108 @@ def compiled(pattern: str, engine: str = "re") -> Any:
 
 @lru_cache(maxsize=4096)
 def literal(pattern: str) -> str:
-    """The longest text that every match of a pattern must hold, empty if there is none (alternations at the top)."""
-    try:
-        from re import _parser  # type: ignore[attr-defined]
+    """The longest text that every match of a pattern must hold, empty if there is none."""
+    tree = _tree(pattern)
+    return max((run for run in _runs(tree) if isinstance(run, str)), key=len, default="") if tree is not None else ""
 
+
+@lru_cache(maxsize=4096)
+def anchors(pattern: str) -> tuple[str, ...]:
+    """Texts of which every match of a pattern holds at least one; empty if there are none (then all texts are tried).
+
+    ``a|b`` gives one text a branch. Of several choices the one whose shortest text is longest rejects most.
+    """
+    tree = _tree(pattern)
+    return _best(tree) if tree is not None else ()
+
+
+def _tree(pattern: str) -> Any | None:
+    """The parsed pattern; None for one that ``re`` cannot read or that ignores case as a whole."""
+    from re import _parser  # type: ignore[attr-defined]
+
+    try:
         tree = _parser.parse(pattern)
     except Exception:
-        return ""
-    if tree.state.flags & re.IGNORECASE:
-        return ""
-    best, current = "", ""
+        return None
+    return None if tree.state.flags & re.IGNORECASE else tree
 
-    def walk(items: Any) -> None:
-        nonlocal best, current
-        for op, value in items:
+
+def _best(items: Any) -> tuple[str, ...]:
+    choices = [(run,) if isinstance(run, str) else run for run in _runs(items)]
+    return max(choices, key=lambda c: min(map(len, c)), default=())
+
+
+def _runs(items: Any) -> list[str | tuple[str, ...]]:
+    """What a match of a sequence must hold: texts, and tuples of texts of which one must be there."""
+    found: list[str | tuple[str, ...]] = []
+    run = ""
+
+    def flush() -> None:
+        nonlocal run
+        if run:
+            found.append(run)
+        run = ""
+
+    def walk(sequence: Any) -> None:
+        nonlocal run
+        for op, value in sequence:
             name = str(op)
             if name == "LITERAL":
-                current += chr(value)
-                if len(current) > len(best):
-                    best = current
-                continue
-            if name == "SUBPATTERN":
-                if value[1] & re.IGNORECASE or value[2]:
-                    current = ""
-                    continue
+                run += chr(value)
+            elif name == "SUBPATTERN" and not value[1] & re.IGNORECASE and not value[2]:
                 walk(value[3])
-                continue
-            if name in ("AT",):
-                continue
-            if name == "MAX_REPEAT" or name == "MIN_REPEAT":
-                low, _, inner = value
-                current = ""
-                if low >= 1:
-                    walk(inner)
-                current = ""
-                continue
-            current = ""
+            elif name == "BRANCH":
+                flush()
+                branches = [_best(branch) for branch in value[1]]
+                if all(branches):
+                    found.append(tuple(text for texts in branches for text in texts))
+            elif name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
+                flush()
+                if value[0] >= 1:
+                    walk(value[2])
+                    flush()
+            elif name != "AT":  # a position takes no character: the text goes on behind it
+                flush()
 
-    walk(tree)
-    return best
+    walk(items)
+    flush()
+    return found
+
+
+MESSAGE_COLUMNS = ("id", "source", "fact", "pattern", "text")
+
+
+def messages(folder: Path) -> list[Signature]:
+    """Signatures of ``messages/*.tsv``: upstream lines that only need a predicate and no prose.
+
+    Columns: id, source, fact, and ``pattern`` (a regular expression) or ``text`` (the line itself, with ``{name}`` for
+    what varies). The first line names the columns, lines that start with ``#`` are comments. Tables without these
+    columns (codes of one parser, such as ``xid.tsv``) are not messages and are left alone.
+
+    Raises:
+        ValueError: ``file:line: why`` for a row that cannot be used.
+    """
+    found: list[Signature] = []
+    for file in sorted(folder.glob("*.tsv")):
+        rows = [(n, t.split("\t")) for n, t in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)]
+        rows = [(n, cells) for n, cells in rows if cells != [""] and not cells[0].startswith("#")]
+        if not rows or not {"id", "source", "fact"} <= set(rows[0][1]) <= set(MESSAGE_COLUMNS):
+            continue
+        header = rows[0][1]
+        for number, cells in rows[1:]:
+            row = dict(zip(header, cells))
+            pattern = row.get("pattern") or _from_text(row.get("text", ""))
+            if len(cells) > len(header) or not (row.get("id") and row.get("source") and row.get("fact") and pattern):
+                raise ValueError(f"{file}:{number}: a message needs id, source, fact, and pattern or text")
+            try:
+                compiled(pattern)
+            except re.error as exc:
+                raise ValueError(f"{file}:{number}: the pattern does not compile: {exc}") from exc
+            found.append(Signature(row["id"], f"messages/{file.stem}", row["source"], row["fact"], pattern, rank=2))
+    return found
+
+
+def _from_text(text: str) -> str:
+    """A pattern for a message template; ``{name}`` becomes a capture, ``{}`` anything."""
+    parts = re.split(r"\{(\w*)\}", text)
+    return "".join(re.escape(p) if i % 2 == 0 else (f"(?P<{p}>.+?)" if p else ".+?") for i, p in enumerate(parts))

@@ -83,7 +83,7 @@ def classify(text: str) -> tuple[str, dict[str, Any]] | None:
 def _barrier(text: str) -> tuple[str, dict[str, Any]] | None:
     if m := _BARRIER.search(text):
         ranks = [int(r) for r in re.findall(r"\d+", m[2])]
-        return "accused", {"ranks": ranks, "why": "monitored_barrier", "group_local": True, "duration_ms": float(m[3])}
+        return "accused", {"ranks": ranks, "why": "monitored_barrier", "group_local": True, "group_rank": int(m[1]), "duration_ms": float(m[3])}
     if m := _BARRIER_BARE.search(text):
         # without its prefix the number may be the speaker's
         return "timed_out_waiting", {"why": "monitored_barrier", "duration_ms": float(m[1]) if m[1] else None}
@@ -105,7 +105,7 @@ def _remote(text: str) -> dict[str, Any]:
 
 def parse(line: Line, out: Sink) -> bool:
     """Gloo lines that stand alone (not an exception's last line): connection attempts that will be repeated."""
-    if not line.msg.startswith("ERROR failed to connect, willRetry="):
+    if "failed to connect, willRetry=" not in line.msg:
         return False
     speaker = _SPEAKER.search(line.msg)
     out.event("warned", line, source=NAME, why="retrying", group_rank=int(speaker[1]) if speaker else None, **_remote(line.msg))

@@ -29,10 +29,10 @@ PAIR = "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:537] "
         ("[enforce fail at /x/gloo/transport/tcp/pair.cc:456] op.preamble.length <= op.nbytes. 4096 vs 4. Received data size doesn't match", "aborted",
          {"why": "size", "got": 4096, "expected": 4}),
         ("[Rank 0]: Rank 1 failed to pass monitoredBarrier in 3000 ms", "accused",
-         {"ranks": [1], "why": "monitored_barrier", "group_local": True, "duration_ms": 3000.0}),
+         {"ranks": [1], "why": "monitored_barrier", "group_local": True, "group_rank": 0, "duration_ms": 3000.0}),
         ("ProcessGroupWrapper: Monitored Barrier encountered error running collective: CollectiveFingerPrint(SequenceNumber=3). Error: \n"
          "[Rank 0]: Ranks 1, 5 failed to pass monitoredBarrier in 900 ms", "accused",
-         {"ranks": [1, 5], "why": "monitored_barrier", "group_local": True, "duration_ms": 900.0}),
+         {"ranks": [1, 5], "why": "monitored_barrier", "group_local": True, "group_rank": 0, "duration_ms": 900.0}),
         ("Rank 0 failed to pass monitoredBarrier in 300000 ms", "timed_out_waiting", {"why": "monitored_barrier", "duration_ms": 300000.0}),
         ("Rank 2 successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0.", "timed_out_waiting", {"why": "monitored_barrier"}),
     ],
