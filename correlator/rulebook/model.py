@@ -62,11 +62,12 @@ class Rulebook:
     rules: list[Rule]
     predicates: dict[str, Predicate]
     classes: dict[str, str]  # failure class -> category
+    messages: list[Signature] = field(default_factory=list)  # upstream lines that need a predicate and no prose
 
     @cached_property
     def catalogue(self) -> Catalogue:
-        """All signatures, the superseding rules' first."""
-        return Catalogue([s for r in self.rules for s in r.signatures])
+        """All signatures, the superseding rules' first, messages without a rule last."""
+        return Catalogue([*(s for r in self.rules for s in r.signatures), *self.messages])
 
     def rule(self, rule_id: str) -> Rule | None:
         """The rule with an id, None if there is none."""

@@ -156,7 +156,7 @@ def _entry(no: int, raw: Any) -> Entry | None:
     )
 
 
-def _status(document: dict[str, Any], entries: list[Entry]) -> dict[str, dict[str, int]]:
+def _status(document: dict[str, Any], entries: list[Entry]) -> dict[str, dict[str, Any]]:
     """Per group name: ``last_enqueued`` and ``last_completed``.
 
     The recorder keys this table by ``pg_id``, the creation order inside one process, which differs between
@@ -164,7 +164,7 @@ def _status(document: dict[str, Any], entries: list[Entry]) -> dict[str, dict[st
     """
     raw = document.get("pg_status")
     names = {str(r.get("pg_id")): e.pg for e, r in _with_raw(document, entries)}
-    result: dict[str, dict[str, int]] = {}
+    result: dict[str, dict[str, Any]] = {}
     for key, value in raw.items() if isinstance(raw, dict) else ():
         if not isinstance(value, dict):
             continue
@@ -199,7 +199,7 @@ def _groups(document: dict[str, Any], entries: list[Entry], line: Line, out: Sin
                       rank=rank, pg=name, desc=desc, group_ranks=ranks)  # fmt: skip
 
 
-def _calls(entries: list[Entry], status: dict[str, dict[str, int]], out: Sink, rank: int | None) -> None:
+def _calls(entries: list[Entry], status: dict[str, dict[str, Any]], out: Sink, rank: int | None) -> None:
     by_group: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
         by_group[entry.pg].append(entry)
@@ -225,7 +225,7 @@ def _calls(entries: list[Entry], status: dict[str, dict[str, int]], out: Sink, r
             out.event("completed", done, **common, numel_in=attrs["numel_in"], numel_out=attrs["numel_out"])
 
 
-def _done(entry: Entry, status: dict[str, int] | None) -> bool:
+def _done(entry: Entry, status: dict[str, Any] | None) -> bool:
     """Completed by its own state, or at or below the group's last completed call.
 
     gloo leaves ``state`` at ``scheduled`` for ever, so the group's status decides there; without one, ``retired``

@@ -1,47 +1,66 @@
-"""Python tracebacks: one event for a whole chain, with the exception that ended it (traceback.py, PEP 3134).
+"""Python tracebacks: one event for a whole chain, with the exception that ended it (Lib/traceback.py, PEP 3134, PEP 654).
 
-An exception whose text is a lost connection, a timeout or a mismatch is read by the module that owns that text
-before the rulebook's signatures see it. A traceback that a handler logged is not an exit: ``uncaught`` tells.
+A traceback that a handler logged is not an exit: ``uncaught`` tells. What the exception means is said by
+``exceptions.emit``.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from correlator.parsers.schema import Line, Sample, Sink
-from correlator.parsers.sources import c10d_nccl, c10d_store, deepspeed, fingerprint, gloo, numeric
+from correlator.parsers.sources.exceptions import ANY, CONVENTIONAL, NAME, emit
+from correlator.parsers.sources.stacks import frame
 
-NAME = "python"
+__all__ = ["Block", "NAME", "ORDER", "SAMPLES", "TOKENS", "emit", "parse"]
+
 ORDER = 10
-TOKENS = ("Traceback (most recent call last)", "Error: ", "Exception: ", "Error\n", "Interrupt")
+TOKENS = ("Traceback (most recent call last)", "Error: ", "Exception: ", "Error\n", "Interrupt", "Exception ignored in")
 MESSAGE_LINES = 24
+FRAMES_KEPT = 8
+STRANGERS = 6  # lines of other writers, or of a terminal's wrapping, between a frame and its exception
 
-_START = re.compile(r"^(?:[\s+|]*|\S.{0,160}: ?)Traceback \(most recent call last\):?\s*(?:\(RANK \d+\))?\s*$")
+_START = re.compile(r"^(?:[\s+|]*|\S.{0,160}: ?)(?:Exception Group )?Traceback \(most recent call last\):?\s*(?:\(RANK (\d+)\))?\s*$")
 _FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+)(?:, in (.+?))?\s*$')
-_EXCEPTION = re.compile(r"^(?P<type>(?:[A-Za-z_][\w]*\.)*(?:[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning|Failure|Fault|Timeout|Iteration|Abort)\w*|[A-Z]\w*Err))(?:: (?P<text>.*))?$", re.DOTALL)
-_ANY_EXCEPTION = re.compile(r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:: (?P<text>.*))?$", re.DOTALL)
 _CHAIN = re.compile(r"During handling of the above exception|The above exception was the direct cause")
+_SPAWN = re.compile(r"^-- Process (\d+) terminated with the following error:")
+_HEADER = re.compile(r"^\[?[IWEF]\d{4} ")
+_GROUP_RULE = re.compile(r"^\s*\+(?:-\+)?-{4,}[ \d.]*-*\s*$")
+_GROUP_MARGIN = re.compile(r"^\s*\| ?(.*)$")
 _AGENT_FRAMES = ("torch/distributed/run.py", "torch/distributed/launcher/api.py", "torch/distributed/launch.py", "accelerate/commands/launch.py")
 _OUTERMOST = ("<module>", "_bootstrap", "spawn_main", "_main", "_wrap", "_run_module_as_main", "_run_code")
-_WORKER = re.compile(r"Caught (\w+) in DataLoader worker process (\d+)")
-_EFFECTS = frozenset({"timed_out_waiting", "lost_connection", "lost_store", "store_wait", "remote_error"})
+_QUOTED_NCCL = re.compile(r"^nccl\w+: ")
+_SENTENCE_END = (".", ":", ",", "(", "?", "!")
+_LONG_MESSAGES = ("NCCL error", "CUDA error", "finished reduction", "Caught ", "Detected mismatch")
+_GOES_ON = re.compile(
+    r"(?:nccl|Last error|CUDA|For |Compile|Search for|Original|This |If |You |making |Parameter|Exception raised|frame #|\")"
+)  # after a first line that ends like a sentence's middle
+_KNOWN_LINE = re.compile(
+    r"(?:nccl\w+: |Last error|CUDA kernel|For debugging|Compile with|Original Traceback|Exception raised|frame #|Parameter|making sure|If you already)"
+)
+_AFTER_BLANK = ("Exception raised from ", "frame #", "Last error", "Compile with", "Original Traceback", "Parameter")
 
 SAMPLES = (
     Sample('Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n    main()\nValueError: bad sample 7741', "raised",
-           {"exception": "ValueError", "uncaught": True}, "Lib/traceback.py"),  # fmt: skip
-)
+           {"exception": "ValueError", "text": "bad sample 7741", "uncaught": True, "frames": ["train.py:<module>"]}, "Lib/traceback.py"),
+    Sample("[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", "raised", {"exception": "OutOfMemoryError", "loose": True}, "torch"),
+    Sample("torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGKILL", "exit_record",
+           {"by": "spawn", "local_rank": 1, "signal": "SIGKILL"}, "torch/multiprocessing/spawn.py"),
+)  # fmt: skip
 
 
 def parse(line: Line, out: Sink) -> bool:
     """An exception line without its traceback (cut or interleaved away)."""
-    text = line.text if line.msg == line.text else line.msg
+    text = line.msg
+    if text.startswith("Exception ignored in"):
+        out.state(NAME, line.stream)["ignored"] = line.no
+        return True
     if line.level is not None or text[:1] in (" ", "\t", "[", "{", "'", '"', "-"):
         return False
-    m = _EXCEPTION.match(text)
+    m = CONVENTIONAL.match(text)
     if m is None or m["type"].endswith("Warning") or (m["text"] is None and "." not in m["type"] and len(text) > 40):
         return False
-    if m["type"].rsplit(".", 1)[-1] in ("ChildFailedError",):
+    if m["type"].endswith("ChildFailedError"):
         return False
     emit(text, line, out, loose=True)
     return True
@@ -51,181 +70,178 @@ class Block:
     """From ``Traceback (most recent call last):`` to the end of the last exception's message."""
 
     def __init__(self, line: Line) -> None:
-        self.first = line
-        self.last = line
+        opening = _START.match(line.msg)
+        self.first = self.last = line
+        self.group = "Exception Group Traceback" in line.text
+        self.rank = int(opening[1]) if opening is not None and opening[1] else None  # DCP quotes other ranks' tracebacks
         self.indent = len(line.text) - len(line.text.lstrip(" +|"))
+        self.state = "frames"  # frames, message, original (a worker's own traceback inside a message), gap, chain
+        self.cause: str | None = None
+        self.spawned: int | None = None
+        self.subs: list[str] = []  # exceptions of a group
+        self._restart()
+
+    def _restart(self) -> None:
+        """A new traceback of the chain begins."""
         self.frames: list[str] = []
+        self.paths: list[str] = []
         self.outer = ""
         self.message: list[str] = []
-        self.state = "frames"  # frames, message, gap, chain
-        self.first_cause: str | None = None
-        self.logged: str | None = None
-        self.all_frames: list[str] = []
+        self.strangers = 0
+        self.state = "frames"
 
     @staticmethod
     def opens(line: Line) -> bool:
-        return "Traceback (most recent" in line.text and _START.match(line.text if line.msg == line.text else line.msg) is not None
-
-    def _body(self, text: str) -> str:
-        return text[self.indent :] if self.indent and text[: self.indent].strip(" +|") == "" else text
+        return "Traceback (most recent" in line.text and _START.match(line.msg) is not None
 
     def feed(self, line: Line, out: Sink) -> bool:
-        text = self._body(line.text)
-        if self.state == "frames":
-            if m := _FRAME.match(text):
-                function = m[3] or "<module>"
-                if not self.frames:
-                    self.outer = function
-                self.frames.append(f"{m[1].rsplit('/', 1)[-1]}:{function}")
-                self.all_frames.append(m[1])
-                self.last = line
-                return True
-            if not text.strip() or text[:1] in (" ", "\t") or text.startswith(("~", "^")):
-                self.last = line
-                return True
-            if _START.match(text):
-                return True
-            if line.level is not None and line.msg != line.text or "errors.ChildFailedError" in text:
-                return False
-            if _ANY_EXCEPTION.match(text) and (not self.frames or _EXCEPTION.match(text) or ":" in text or "." in text or " " not in text.strip()):
-                self.message = [text]
-                self.state = "message"
-                self.last = line
-                return True
-            # a path or statement that a terminal wrapped
-            if len(self.frames) < 80:
-                return True
-            return False
-        if self.state == "message":
-            if not text.strip():
-                self.state = "gap"
-                return True
-            if line.level is not None and line.msg != line.text or _START.match(text) or re.match(r"^\[?[IWEF]\d{4} ", text):
-                return False
-            if _CHAIN.search(text):
-                self.state = "chain"
-                return True
-            if _EXCEPTION.match(text) and not text.startswith("ncclI") and not re.match(r"^nccl\w+Error: ", text):
-                return False
-            if len(self.message) >= MESSAGE_LINES or not self._continues(text):
-                return False
-            self.message.append(text)
+        text = line.text
+        if self.group:
+            mine = self._in_group(text)
+        else:
+            if self.indent and not text[: self.indent].strip(" +|"):
+                text = text[self.indent :]
+            mine = getattr(self, f"_in_{self.state}")(text, line)
+        if mine and text.strip():
             self.last = line
+        return mine
+
+    # ---- one method a state -----------------------------------------------------------------------
+    def _in_frames(self, text: str, line: Line) -> bool:
+        if self._frame(text):
             return True
-        if self.state == "gap":
-            if _CHAIN.search(text):
-                self.state = "chain"
-                return True
-            if not text.strip():
-                return False
-            if text.startswith(("Exception raised from ", "frame #", "Last error", "Compile with", "Original Traceback", "Parameter")):
-                self.message.append(text)
-                self.state = "message"
-                return True
-            return False
-        # chain: blank lines, then the next traceback
-        if not text.strip():
-            return True
+        if not text.strip() or text[:1] in (" ", "\t") or text.startswith(("~", "^")):
+            return True  # source line, marks below it, "[Previous line repeated 996 more times]"
         if _START.match(text):
-            self.first_cause = self.first_cause or "\n".join(self.message)
-            self.frames, self.message, self.outer, self.state = [], [], "", "frames"
+            self._restart()  # the one before was cut
+            return True
+        if _is_record(line) or "errors.ChildFailedError" in text:
+            return False
+        if CONVENTIONAL.match(text) or (not self.strangers and ANY.match(text)):
+            self.message, self.state = [text], "message"
+            return True
+        self.strangers += 1
+        return self.strangers <= STRANGERS
+
+    def _in_message(self, text: str, line: Line) -> bool:
+        if not text.strip():
+            self.state = "gap"
+            return True
+        if _is_record(line) or _START.match(text) or _HEADER.match(text):
+            return False
+        if _CHAIN.search(text):
+            self.state = "chain"
+            return True
+        if text.startswith("Original Traceback"):
+            self.state = "original"
+            return True
+        if CONVENTIONAL.match(text) and not _QUOTED_NCCL.match(text):
+            return False
+        if len(self.message) >= MESSAGE_LINES or not self._continues(text):
+            return False
+        self.message.append(text)
+        return True
+
+    def _in_original(self, text: str, line: Line) -> bool:
+        """The traceback that a worker process sent along: only its exception belongs to the message."""
+        if _is_record(line):
+            return False
+        if CONVENTIONAL.match(text) or (text[:1] not in (" ", "\t") and ANY.match(text)):
+            self.message.append(text)
+            self.state = "message"
+            return True
+        return not text.strip() or text[:1] in (" ", "\t")
+
+    def _in_gap(self, text: str, line: Line) -> bool:
+        if _CHAIN.search(text):
+            self.state = "chain"
+            return True
+        if m := _SPAWN.match(text):
+            self.spawned, self.state = int(m[1]), "chain"
+            return True
+        if text.startswith("Original Traceback"):
+            self.state = "original"
+            return True
+        if text.startswith(_AFTER_BLANK):
+            self.message.append(text)
+            self.state = "message"
             return True
         return False
 
+    def _in_chain(self, text: str, line: Line) -> bool:
+        if not text.strip():
+            return True
+        if not _START.match(text):
+            return False
+        if self.spawned is None:
+            self.cause = self.cause or "\n".join(self.message)
+        self._restart()
+        return True
+
+    def _in_group(self, text: str) -> bool:
+        """An exception group draws its parts with a margin; the first leaf is what happened first."""
+        if _GROUP_RULE.match(text):
+            return True
+        m = _GROUP_MARGIN.match(text)
+        if m is None:
+            return False
+        body = m[1]
+        if not self.message:
+            self._frame(body)
+        if ANY.match(body):
+            if "sub-exception" in body:
+                self.message = self.message or [body]
+            else:
+                self.subs.append(body)
+        return True
+
+    # ---- parts --------------------------------------------------------------------------------------
+    def _frame(self, text: str) -> bool:
+        m = _FRAME.match(text)
+        if m is None:
+            return False
+        function = m[3] or "<module>"
+        self.outer = self.outer or function
+        self.frames.append(frame(m[1], function))
+        self.paths.append(m[1])
+        self.strangers = 0
+        return True
+
     def _continues(self, text: str) -> bool:
         """Whether an unprefixed line belongs to the message rather than to the program's next output."""
-        if len(self.message) == 1 and not self.message[0].rstrip().endswith((".", ":", ",", "(", "?", "!")) and text[:1] not in (" ", "\t"):
-            return bool(re.match(r"(?:nccl|Last error|CUDA|For |Compile|Original|This |If |You |making |Parameter|Exception raised|frame #|\")", text))
-        joined = self.message[0]
-        return (
-            text[:1] in (" ", "\t")
-            or "NCCL error" in joined or "CUDA error" in joined or "finished reduction" in joined or "Caught " in joined or "Detected mismatch" in joined
-            or bool(re.match(r"(?:nccl\w+: |Last error|CUDA kernel|For debugging|Compile with|Original Traceback|Exception raised|frame #|Parameter|making sure|If you already)", text))
-        )  # fmt: skip
+        first = self.message[0]
+        indented = text[:1] in (" ", "\t")
+        if len(self.message) == 1 and not first.rstrip().endswith(_SENTENCE_END) and not indented:
+            return _GOES_ON.match(text) is not None
+        return indented or any(words in first for words in _LONG_MESSAGES) or _KNOWN_LINE.match(text) is not None
 
     def close(self, out: Sink) -> None:
+        agent = any(marker in path for path in self.paths for marker in _AGENT_FRAMES)
         if not self.message:
-            if self.frames and not any(marker in f for f in self.all_frames for marker in _AGENT_FRAMES):
+            if self.frames and not agent:
                 out.event("warned", self.first, source=NAME, line_end=self.last.no, why="traceback without its exception", frames=self.frames[-4:])
             return
-        out_state = out.state(NAME, self.first.stream)
-        logged = bool(out_state.pop("logged", None))
+        text = self.subs[0] if self.subs else "\n".join(self.message)
+        emit(
+            text, self.first, out, line_end=self.last.no, frames=self.frames[-FRAMES_KEPT:], outer=self.outer or None, uncaught=self._uncaught(), agent=agent,
+            cause=self.cause, paths=self.paths[-FRAMES_KEPT:], second_hand=self.rank is not None, subject_rank=self.rank, local_rank=self.spawned,
+            group=self.message[0] if self.subs else None, ignored=self._ignored(out),
+        )  # fmt: skip
+
+    def _uncaught(self) -> bool | None:
+        """True: it left the program. A handler's traceback starts where the handler stands, not at ``<module>``."""
+        if any("threading.py" in path for path in self.paths[:2]):
+            return False  # ends a thread only
         tag = self.first.tag("ranktag")
-        uncaught: bool | None = None
-        if tag is not None and tag.spaced:
-            uncaught = True
-        elif self.outer in _OUTERMOST or self.outer.startswith("<module"):
-            uncaught = True
-        elif logged or self.outer:
-            uncaught = False
-        if any("threading.py" in f for f in self.all_frames[:2]):
-            uncaught = False
-        agent = any(marker in f for f in self.all_frames for marker in _AGENT_FRAMES)
-        emit("\n".join(self.message), self.first, out, line_end=self.last.no, frames=self.frames[-8:], outer=self.outer or None, uncaught=uncaught,
-             agent=agent or None, cause=self.first_cause, paths=self.all_frames[-8:])  # fmt: skip
+        if (tag is not None and tag.spaced) or self.outer in _OUTERMOST or self.outer.startswith("<module"):
+            return True
+        return False if self.outer else None
+
+    def _ignored(self, out: Sink) -> bool:
+        """Whether the line before said ``Exception ignored in: ...``."""
+        return out.state(NAME, self.first.stream).pop("ignored", None) == self.first.no - 1
 
 
-def emit(text: str, line: Line, out: Sink, *, line_end: int | None = None, frames: list[str] | None = None, outer: str | None = None, uncaught: bool | None = None,
-         agent: bool | None = None, cause: str | None = None, paths: list[str] | None = None, loose: bool = False, second_hand: bool = False) -> None:  # fmt: skip
-    """Emits the event of an exception given its ``Type: text``."""
-    m = _EXCEPTION.match(text) or _ANY_EXCEPTION.match(text)
-    if m is None:
-        return
-    kind_name = m["type"].rsplit(".", 1)[-1]
-    body = m["text"] or ""
-    if w := _WORKER.search(body):
-        inner = re.findall(r"^(?:\w+\.)*(\w+(?:Error|Exception)): (.*)$", body, re.M)
-        if inner:
-            kind_name, body = inner[-1][0], inner[-1][1]
-        else:
-            kind_name = w[1]
-    attrs: dict[str, Any] = {"exception": kind_name, "text": body.split("\n", 1)[0][:300], "frames": frames, "outer": outer, "uncaught": uncaught, "agent": agent,
-                             "second_hand": second_hand or None, "paths": paths, "loose": loose or None}  # fmt: skip
-    if kind_name == "ChildFailedError":
-        return
-    if kind_name == "SignalException":
-        signal = re.search(r"got signal: (?:Signals\.)?(\w+)", body)
-        out.event("external_signal", line, source=NAME, message=text, line_end=line_end, signal=_signal(signal[1] if signal else None), agent=True)
-        return
-    if kind_name == "KeyboardInterrupt":
-        out.event("external_signal", line, source=NAME, message=text, line_end=line_end, signal="SIGINT", agent=bool(agent))
-        return
-    if kind_name in ("SystemExit",):
-        return
-    if kind_name.startswith("Rendezvous"):
-        attrs["agent"] = True
-        kind = {"RendezvousTimeoutError": "rendezvous_expired", "RendezvousClosedError": "teardown_noise", "RendezvousConnectionError": "lost_store"}.get(kind_name, "lost_store")
-        out.event(kind, line, source=NAME, message=text, line_end=line_end, **{**attrs, "scope": "job" if kind == "rendezvous_expired" else None})
-        return
-    found = _effect_of(text)
-    if found is None and cause:
-        chained = _effect_of(cause)
-        if chained is not None and chained[0] in _EFFECTS:
-            # raised while handling a lost peer or a timeout: the consequence of that
-            found = (chained[0], {**chained[1], "why": "raised while handling it"})
-    if found is not None:
-        kind, fields = found
-        if agent and kind in ("store_wait", "lost_store", "store_failed", "port_taken"):
-            attrs["agent"] = True
-        out.event(kind, line, source=NAME, message=text, line_end=line_end, **{**{k: v for k, v in attrs.items() if v is not None}, **fields})
-        return
-    if agent:
-        attrs["agent"] = True
-    attrs["cause"] = cause.split("\n", 1)[0][:300] if cause else None
-    out.event("raised", line, source="python", message=f"{m['type']}: {m['text']}" if m["text"] else m["type"], line_end=line_end, refine=True,
-              **{k: v for k, v in attrs.items() if v is not None})  # fmt: skip
-
-
-def _effect_of(text: str) -> tuple[str, dict[str, Any]] | None:
-    for module in (fingerprint, gloo, c10d_store, c10d_nccl, numeric):
-        found = module.classify(text)
-        if found is not None:
-            return found
-    if "isagreement" in text and (claims := deepspeed.disagreement(text)) is not None:
-        return "mismatch", {"why": "zero3_disagreement", **claims}
-    return None
-
-
-def _signal(value: str | None) -> str | None:
-    names = {"1": "SIGHUP", "2": "SIGINT", "3": "SIGQUIT", "15": "SIGTERM", "10": "SIGUSR1", "12": "SIGUSR2"}
-    return names.get(value or "", value)
+def _is_record(line: Line) -> bool:
+    """Whether a line starts a log record of its own."""
+    return line.level is not None and line.msg != line.text
