@@ -38,10 +38,10 @@ types: $(VENV)/.dev
 layers: $(VENV)/.dev
 	$(BIN)/lint-imports
 
-docs: $(VENV)/.dev  ## generated parts of the documentation are up to date
+docs: $(VENV)/.dev  ## the documentation names what exists (also part of the tests)
 	$(BIN)/python -m pytest -q tests/test_docs.py
 
-check: lint types layers test  ## everything that a change must pass
+check: lint types layers test   ## everything that a change must pass
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache

@@ -77,7 +77,8 @@ def _tasks(m: re.Match[str], line: Line, out: Sink) -> None:
     node = m["node"] if "[" not in m["node"] and "," not in m["node"] else None
     if what.startswith("Out Of Memory"):
         signal = "SIGKILL"
-        out.event("killed_by_kernel", line, source=NAME, host=node, subject_rank=tasks[0] if len(tasks) == 1 else None)
+        # of the host, never of a rank: the task may be a node's launcher, which only the identity step can tell
+        out.event("killed_by_kernel", line, source=NAME, scope="host", host=node, tasks=tasks[:64])
     for task in tasks:
         out.event("exit_record", line, source=NAME, peer_rank=task, by="slurm", node=node, exitcode=int(code[1]) if code else None, signal=signal)
 
