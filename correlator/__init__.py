@@ -1,8 +1,8 @@
 """correlator: which rank of a distributed training job failed first, why, and what is only its collateral.
 
-    import correlator
-    job = correlator.open_job("path/to/logs")
-    job.incidents; job.sql("SELECT * FROM ranks"); job.timeline(); job.export("timeline.parquet")
+import correlator
+job = correlator.open_job("path/to/logs")
+job.incidents; job.sql("SELECT * FROM ranks"); job.timeline(); job.export("timeline.parquet")
 """
 
 from __future__ import annotations

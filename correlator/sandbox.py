@@ -7,7 +7,7 @@ adversary belongs into an isolated process of the operating system.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from correlator.errors import CorrelatorError
 
@@ -51,11 +51,18 @@ def query(con: duckdb.DuckDBPyConnection, sql: str, *, timeout_s: float = TIMEOU
         statements = duckdb.extract_statements(sql)
     except duckdb.Error as exc:
         raise _error(sql, exc) from exc
-    if len(statements) != 1:
+    if not statements:
+        raise CorrelatorError("no query", why="the text is empty or only a comment", help="for example: SELECT rank, state FROM ranks")
+    if len(statements) > 1:
         raise CorrelatorError("one statement at a time", where=_short(sql), why=f"{len(statements)} statements were given", help="use -f FILE for several queries")
     kind = str(statements[0].type).rsplit(".", 1)[-1]
     if kind.removesuffix("_STATEMENT") not in _ALLOWED:
-        raise CorrelatorError("only queries are allowed", where=_short(sql), why=f"this is a {kind} statement; the job file is read-only", help="use SELECT, or copy the file and open it with duckdb")
+        raise CorrelatorError(
+            "only queries are allowed",
+            where=_short(sql),
+            why=f"this is a {kind} statement; the job file is read-only",
+            help="use SELECT, or copy the file and open it with duckdb",
+        )
     timer = threading.Timer(timeout_s, con.interrupt)
     timer.start()
     try:
@@ -76,8 +83,3 @@ def _error(sql: str, exc: Exception) -> CorrelatorError:
 def _short(sql: str) -> str:
     text = " ".join(sql.split())
     return text if len(text) <= 120 else text[:117] + "..."
-
-
-def rows(table: Any) -> list[dict[str, Any]]:
-    """Rows of an Arrow table as dictionaries."""
-    return table.to_pylist()

@@ -88,6 +88,11 @@ def test_queries_from_a_file(tmp_path: Path) -> None:
         (("rules", "show", "no-such-rule"), "no rule"),
         (("score", "docs"), "no labelled incidents"),
         (("diagnose", SAMPLE, "--tz", "nonsense"), "--tz"),
+        (("diagnose", SAMPLE, "--rank-map", "/nowhere.csv"), "rank map"),
+        (("diagnose", SAMPLE, "-o", "/nowhere/x.txt"), "cannot write"),
+        (("sql", SAMPLE, "SELECT 1", "--format", "parquet"), "parquet needs a file"),
+        (("sql", SAMPLE, "-f", "/nowhere.sql"), "cannot read the queries"),
+        (("ingest", SAMPLE, "-o", "README.md"), "will not overwrite"),
     ],
 )
 def test_errors_say_what_where_why_and_what_to_do(args: tuple[str, ...], says: str) -> None:
@@ -96,6 +101,41 @@ def test_errors_say_what_where_why_and_what_to_do(args: tuple[str, ...], says: s
     assert says in done.stderr
     assert "help:" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_usage_errors_exit_with_2() -> None:
+    assert run("diagnose", "--no-such-option").returncode == 2
+    assert run("diagnose").returncode == 2
+
+
+def test_traceback_only_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CORRELATOR_DEBUG", "1")
+    done = run("diagnose", "/nowhere/at/all")
+    assert done.returncode != 0
+    assert "Traceback" in done.stderr
+
+
+def test_why_not_of_a_rank_that_does_not_exist() -> None:
+    assert run("diagnose", SAMPLE, "--why-not", "99").stdout.endswith("Rank 99 is not a rank of this job.\n")
+
+
+def test_rank_map_and_attempt_are_accepted_by_all_that_read_logs(tmp_path: Path) -> None:
+    ranks = tmp_path / "ranks.csv"
+    ranks.write_text("rank_0.log,0\n")
+    hints = ("--rank-map", str(ranks), "--attempt", "0", "--world-size", "4", "--tz", "node*=+00:00")
+    assert run("diagnose", SAMPLE, *hints).returncode == 0
+    assert run("ingest", SAMPLE, "-o", str(tmp_path / "j.duckdb"), *hints).returncode == 0
+    assert run("export", SAMPLE, "-o", str(tmp_path / "t.csv"), *hints).returncode == 0
+    assert run("sql", SAMPLE, "SELECT 1 AS a", *hints).stdout.splitlines() == ["a", "-", "1", "(1 row)"]
+    assert "cannot change a kept job file" in run("sql", str(tmp_path / "j.duckdb"), "SELECT 1", *hints).stderr
+
+
+def test_rules_check_names_file_and_line(tmp_path: Path) -> None:
+    (tmp_path / "bad.toml").write_text('id = "x"\nbroken = [\n')
+    done = run("rules", "check", str(tmp_path))
+    assert done.returncode == 2
+    assert "bad.toml:2" in done.stderr
+    assert "help:" in done.stderr
 
 
 def test_rules_list_and_show() -> None:
@@ -114,6 +154,11 @@ def test_score_prints_its_table() -> None:
 
 
 def test_help_is_light() -> None:
-    code = "import sys; sys.argv = ['correlator', '--help']\nfrom correlator.cli import main\ntry:\n    main()\nexcept SystemExit:\n    pass\nprint(sorted(m for m in ('polars', 'duckdb', 'pyarrow') if m in sys.modules))"
+    code = (
+        "import sys; sys.argv = ['correlator', '--help']\n"
+        "from correlator.cli import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print(sorted(m for m in ('polars', 'duckdb', 'pyarrow') if m in sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.splitlines()[-1] == "[]"

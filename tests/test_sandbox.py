@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from correlator import sandbox
@@ -41,10 +42,45 @@ def test_everything_else_is_refused(job: Job, sql: str) -> None:
         job.sql(sql)
 
 
-@pytest.mark.parametrize("sql", ["SELECT * FROM read_text('/etc/passwd')", "SELECT * FROM read_csv('/etc/passwd')", "SELECT * FROM glob('/*')", "SELECT * FROM '/etc/passwd'"])
+@pytest.mark.parametrize(
+    "sql", ["SELECT * FROM read_text('/etc/passwd')", "SELECT * FROM read_csv('/etc/passwd')", "SELECT * FROM glob('/*')", "SELECT * FROM '/etc/passwd'"]
+)
 def test_no_files(job: Job, sql: str) -> None:
     with pytest.raises(CorrelatorError, match="failed"):
         job.sql(sql)
+
+
+def test_no_variables_of_the_program(job: Job) -> None:
+    secret = pa.table({"a": [1]})
+    assert secret.num_rows == 1
+    with pytest.raises(CorrelatorError, match="failed"):
+        job.sql("SELECT * FROM secret")
+
+
+def test_memory_is_bounded(job: Job, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sandbox, "MEMORY", "64MB")
+    copy = tmp_path / "job.duckdb"  # one process shares the settings of a file that is open already
+    copy.write_bytes(Path(job.path).read_bytes())
+    con = sandbox.connect(str(copy))
+    with pytest.raises(CorrelatorError) as caught:
+        sandbox.query(con, "SELECT list(a.range || b.range::VARCHAR) AS x FROM range(3000) a, range(3000) b", timeout_s=20)
+    con.close()
+    assert "memory" in caught.value.why.lower()
+
+
+@pytest.mark.parametrize("sql", ["", "  ", "-- only a comment"])
+def test_no_query(job: Job, sql: str) -> None:
+    with pytest.raises(CorrelatorError, match="no query"):
+        job.sql(sql)
+
+
+def test_refusals_say_why(job: Job) -> None:
+    with pytest.raises(CorrelatorError) as caught:
+        job.sql("SELECT 1; SELECT 2")
+    assert caught.value.why == "2 statements were given"
+    with pytest.raises(CorrelatorError) as caught:
+        job.sql("DELETE FROM facts")
+    assert "DELETE" in caught.value.why
 
 
 def test_a_long_query_is_stopped(job: Job) -> None:

@@ -52,3 +52,32 @@ def test_without_incident_one_line() -> None:
         out = text.render(job.document)
     assert out.startswith("No incident: the job completed")
     assert len(out.splitlines()) <= 4
+
+
+@pytest.mark.parametrize(("numbers", "says"), [([3], "rank 3"), ([1, 0, 7, 3, 4, 5, 5], "ranks 0-1, 3-5, 7"), (range(16384), "ranks 0-16383")])
+def test_ranks_are_compressed(numbers: list[int], says: str) -> None:
+    assert text.ranks(numbers) == says
+
+
+def test_collateral_is_grouped_with_the_longest_wait() -> None:
+    rows = [{"rank": r, "via": "timed-out-waiting", "waited_ms": 600_000 + r, "path": f"r{r}.log", "line": 9} for r in range(6)]
+    rows.append({"rank": 6, "via": "terminated", "waited_ms": None, "path": None, "line": None})
+    assert text.collateral({"collateral": rows}) == ["ranks 0-5: timed-out-waiting, waited 600 s (r0.log:9)", "rank 6: terminated"]
+
+
+def test_onset_shows_what_is_known() -> None:
+    assert text.onset({"time": "2026-05-03T10:41:07.120345Z", "uncertainty_ms": 40, "step": 812}) == "2026-05-03T10:41:07.120Z +-40 ms at step 812"
+    assert text.onset({"time": None, "uncertainty_ms": None, "step": None}) == ""
+
+
+def test_hostile_lines_stay_quotations(document: dict) -> None:  # type: ignore[type-arg]
+    """A log line can hold fences, markup and control characters of its own."""
+    if not document["incidents"]:
+        pytest.skip("no incident to quote")
+    hostile = json.loads(json.dumps(document))
+    incident = hostile["incidents"][hostile["primary"]]
+    incident["evidence"] = [{"role": "initiating", "kind": "line", "rank": 0, "path": "a.log", "line": 1, "text": "x\n```\n# owned <b>\n````"}]
+    incident["summary"] = "Rank 0 said [click](http://x) <script>"
+    out = markdown.render(hostile)
+    assert "`````text\nx\n```\n# owned <b>\n````\n`````" in out
+    assert out.splitlines()[0] == r"## Rank 0 said \[click\](http://x) \<script\>"

@@ -36,6 +36,8 @@ def main() -> None:
     try:
         app()
     except CorrelatorError as exc:
+        if os.environ.get("CORRELATOR_DEBUG"):
+            raise
         typer.echo(str(exc), err=True)
         sys.exit(2)
     except BrokenPipeError:

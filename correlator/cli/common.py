@@ -8,11 +8,14 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from correlator.errors import CorrelatorError
+
+if TYPE_CHECKING:
+    from correlator.api import Job
 
 Paths = Annotated[list[str], typer.Argument(help="Log directory, file, archive, job.duckdb, or - for standard input.", metavar="PATH...")]
 OnePath = Annotated[str, typer.Argument(help="Log directory, file, archive, or a kept job.duckdb.", metavar="PATH")]
@@ -22,6 +25,15 @@ Tz = Annotated[list[str] | None, typer.Option("--tz", help="Zone of a host or pa
 RankMap = Annotated[str | None, typer.Option("--rank-map", help="CSV or JSON file: log path, rank.", metavar="FILE")]
 Attempt = Annotated[int | None, typer.Option("--attempt", help="Judge only this restart attempt.")]
 JobName = Annotated[str | None, typer.Option("--job", help="Which run, where a directory holds several.")]
+
+
+def hints(rules: list[str] | None, world_size: int | None, tz: list[str] | None, rank_map_file: str | None, attempt: int | None, job: str | None) -> dict[str, Any]:
+    """The hint options as arguments of ``open_job``.
+
+    Raises:
+        CorrelatorError: one of them cannot be read.
+    """
+    return {"rules": rules or (), "world_size": world_size, "tz": zones(tz), "rank_map": rank_map(rank_map_file), "attempt": attempt, "job": job}
 
 
 def zones(values: list[str] | None) -> dict[str, str]:
@@ -82,8 +94,8 @@ def emit(text: str, output: str | None) -> None:
         raise CorrelatorError("cannot write the output", where=output, why=str(exc.strerror or exc), help="choose a writable path") from exc
 
 
-def open_any(path: list[str], **hints: Any) -> Any:
+def open_any(path: list[str], **options: Any) -> Job:
     """A job from paths or a kept job file."""
     from correlator.api import open_job
 
-    return open_job(path, progress=progress(), **hints)
+    return open_job(path, progress=progress(), **options)

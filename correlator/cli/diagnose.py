@@ -33,12 +33,11 @@ def diagnose(
     attempt: common.Attempt = None,
     job: common.JobName = None,
 ) -> None:
-    """Say which rank failed first, why, and what is only its collateral."""
+    """Name the rank that failed first, why, and its collateral."""
     from correlator.show import json as as_json
     from correlator.show import markdown, text
 
-    with common.open_any(paths, rules=rules or (), world_size=world_size, tz=common.zones(tz), rank_map=common.rank_map(rank_map), attempt=attempt, job=job,
-                         why_not=why_not, store=store) as opened:  # fmt: skip
+    with common.open_any(paths, **common.hints(rules, world_size, tz, rank_map, attempt, job), why_not=why_not, store=store) as opened:
         document = opened.document
     if format is Format.json:
         rendered = as_json.render(document)
@@ -58,9 +57,10 @@ def ingest(
     world_size: common.WorldSize = None,
     tz: common.Tz = None,
     rank_map: common.RankMap = None,
+    attempt: common.Attempt = None,
     job: common.JobName = None,
 ) -> None:
     """Parse the logs and keep all tables in a DuckDB file."""
-    with common.open_any(paths, rules=rules or (), world_size=world_size, tz=common.zones(tz), rank_map=common.rank_map(rank_map), job=job, store=output) as opened:
+    with common.open_any(paths, **common.hints(rules, world_size, tz, rank_map, attempt, job), store=output) as opened:
         counts = {t: opened.sql(f"SELECT count(*) FROM {t}").column(0)[0].as_py() for t in ("sources", "events", "steps", "facts", "incidents", "problems")}
     typer.echo(f"{output}: " + ", ".join(f"{n} {t}" for t, n in counts.items()))

@@ -5,14 +5,23 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from correlator.cli import common
 from correlator.errors import CorrelatorError
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from correlator.api import Job
+
 ROW_CAP = 200
+_BANNER = (
+    "tables: incidents, timeline, ranks, steps, events, facts, edges, findings, collectives, clocks, streams,\n"
+    "sources, config, problems. End a query with ;  DESCRIBE ranks; shows columns. Ctrl-D leaves."
+)
 
 
 class Format(StrEnum):
@@ -32,98 +41,125 @@ def sql(
     output: Annotated[str | None, typer.Option("--output", "-o", help="Write to a file (parquet needs one).", metavar="FILE")] = None,
     rules: common.Rules = None,
     world_size: common.WorldSize = None,
+    tz: common.Tz = None,
+    rank_map: common.RankMap = None,
+    attempt: common.Attempt = None,
+    job: common.JobName = None,
 ) -> None:
-    """Ask your own question in SQL: read-only, no file or network access."""
-    with common.open_any([path], rules=rules or (), world_size=world_size) as job:
-        if query is not None:
-            _show(job.sql(query), format, output)
-        elif file is not None:
-            for statement in _statements(file):
-                _show(job.sql(statement), format, output)
-        else:
-            _prompt(job, format)
+    """Ask in SQL: read-only, no file or network access."""
+    hints = common.hints(rules, world_size, tz, rank_map, attempt, job)
+    queries = [query] if query is not None else _statements(file) if file is not None else None
+    if format is Format.parquet and output is None:
+        raise CorrelatorError("parquet needs a file", where="--format parquet", why="it is not text", help="add -o FILE")
+    if output is not None and (queries is None or len(queries) != 1):
+        raise CorrelatorError(
+            "-o takes the result of one query", where=output, why=f"there are {len(queries)}" if queries else "the prompt asks many", help="run them one by one"
+        )
+    with common.open_any([path], **hints) as opened:
+        if queries is None:
+            _prompt(opened, format)
+        for one in queries or []:
+            _show(opened.sql(one), format, output)
 
 
 def export(
     path: common.OnePath,
     output: Annotated[str, typer.Option("--output", "-o", help="timeline.parquet, .csv, .jsonl or .arrow.", metavar="FILE")],
-    incident: Annotated[str | None, typer.Option("--incident", help="Incident id; default the primary.")] = None,
-    table: Annotated[str, typer.Option("--table", help="Another table of the job.")] = "timeline",
+    incident: Annotated[str | None, typer.Option("--incident", help="Incident id; default the primary.", metavar="ID")] = None,
+    table: Annotated[str, typer.Option("--table", help="Another table of the job.", metavar="NAME")] = "timeline",
     format: Annotated[str | None, typer.Option("--format", help="parquet, csv, jsonl or arrow, against the suffix.")] = None,
     rules: common.Rules = None,
     world_size: common.WorldSize = None,
+    tz: common.Tz = None,
+    rank_map: common.RankMap = None,
+    attempt: common.Attempt = None,
+    job: common.JobName = None,
 ) -> None:
-    """Write the incident's timeline (or a table) for colleagues."""
-    with common.open_any([path], rules=rules or (), world_size=world_size) as job:
-        job.export(output, table=table, incident=incident, format=format)
-    typer.echo(output, err=True)
+    """Write the timeline (or a table) for colleagues."""
+    with common.open_any([path], **common.hints(rules, world_size, tz, rank_map, attempt, job)) as opened:
+        opened.export(output, table=table, incident=incident, format=format)
+    typer.echo(f"wrote {output}", err=True)
 
 
 def _statements(file: str) -> list[str]:
+    """The queries of a file.
+
+    Raises:
+        CorrelatorError: it cannot be read, is not SQL, or holds no query.
+    """
     import duckdb
 
     try:
-        text = Path(file).read_text(encoding="utf-8")
-        return [s.query for s in duckdb.extract_statements(text)]
-    except (OSError, duckdb.Error) as exc:
+        found = [s.query for s in duckdb.extract_statements(Path(file).read_text(encoding="utf-8"))]
+    except (OSError, UnicodeDecodeError, duckdb.Error) as exc:
         raise CorrelatorError("cannot read the queries", where=file, why=str(exc).splitlines()[0], help="a text file with SELECT statements") from exc
+    if not found:
+        raise CorrelatorError("no query in the file", where=file, why="it is empty or holds only comments", help="a text file with SELECT statements")
+    return found
 
 
-def _prompt(job: Any, format: Format) -> None:
-    if sys.stdin.isatty():
-        import readline  # noqa: F401  line editing and history of the prompt
+def _prompt(job: Job, format: Format) -> None:
+    """Queries from the terminal, or from a pipe; a failed query does not end the session."""
+    terminal = sys.stdin.isatty()
+    if not terminal:
+        text = sys.stdin.read()
+        if text.strip():
+            _show(job.sql(text), format, None)
+        return
+    import readline  # noqa: F401  line editing and history of the prompt
 
-        print("tables: events, facts, edges, incidents, timeline, ranks, steps, collectives, clocks, streams, sources, config, problems; end with Ctrl-D")
+    print(_BANNER)
     buffer = ""
     while True:
         try:
-            buffer += input("sql> " if not buffer and sys.stdin.isatty() else "") + "\n"
+            buffer += input("...> " if buffer else "sql> ") + "\n"
         except EOFError:
-            if not buffer.strip():
-                return
-        if not buffer.rstrip().endswith(";") and buffer.strip() and sys.stdin.isatty():
+            print()
+            return
+        except KeyboardInterrupt:
+            buffer = ""
+            print()
+            continue
+        if not buffer.strip():
+            buffer = ""
+        if not buffer.rstrip().endswith(";"):
             continue
         try:
-            if buffer.strip():
-                _show(job.sql(buffer), format, None)
+            _show(job.sql(buffer), format, None)
         except CorrelatorError as exc:
             print(exc, file=sys.stderr)
         buffer = ""
 
 
-def _show(table: Any, format: Format, output: str | None) -> None:
-    if format is Format.parquet:
-        if output is None:
-            raise CorrelatorError("parquet needs a file", where="--format parquet", why="it is not text", help="add -o FILE")
-        from correlator.export import write
+def _show(table: pa.Table, format: Format, output: str | None) -> None:
+    from correlator import export as writer
 
-        write(table, output, "parquet")
+    if format is Format.table:
+        common.emit(render_table(table), output)
     elif format is Format.csv:
-        import csv
-        import io
-
-        buffer = io.StringIO()
-        writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerow(table.column_names)
-        writer.writerows([["" if v is None else v for v in row.values()] for row in table.to_pylist()])
-        common.emit(buffer.getvalue(), output)
+        common.emit(writer.csv_text(table), output)
     elif format is Format.json:
-        import json
-
-        common.emit(json.dumps(table.to_pylist(), indent=1, default=str, ensure_ascii=False) + "\n", output)
-    else:
-        common.emit(_table(table), output)
+        common.emit(writer.json_text(table), output)
+    elif output is not None:
+        writer.write(table, output, "parquet")
 
 
-def _table(table: Any) -> str:
-    """Aligned columns; long cells are cut, many rows are counted."""
+def render_table(table: pa.Table) -> str:
+    """Aligned columns, numbers to the right; long cells are cut, rows beyond the cap are counted."""
+    import pyarrow as pa
+
+    from correlator.export import plain
+
     names = table.column_names
-    rows = [["" if v is None else " ".join(str(v).split()) for v in row.values()] for row in table.slice(0, ROW_CAP).to_pylist()]
     cap = 60 if len(names) > 2 else 160
+    rows = [["" if v is None else " ".join(str(v).split()) for v in row] for row in plain(table.slice(0, ROW_CAP))]
     rows = [[c if len(c) <= cap else c[: cap - 3] + "..." for c in row] for row in rows]
     widths = [max([len(n), *(len(r[k]) for r in rows)]) for k, n in enumerate(names)]
-    out = ["  ".join(n.ljust(w) for n, w in zip(names, widths, strict=True)).rstrip(), "  ".join("-" * w for w in widths)]
-    out += ["  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)).rstrip() for r in rows]
+    right = [pa.types.is_integer(f.type) or pa.types.is_floating(f.type) for f in table.schema]
+
+    def line(cells: list[str]) -> str:
+        return "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(cells, widths, right, strict=True)).rstrip()
+
     n = table.num_rows
-    out.append(f"({n} row{'s' if n != 1 else ''}{f', first {ROW_CAP} shown' if n > ROW_CAP else ''})")
-    return "\n".join(out) + "\n"
+    count = f"({n} row{'' if n == 1 else 's'}{f', first {ROW_CAP} shown; --format csv shows all' if n > ROW_CAP else ''})"
+    return "\n".join([line(names), "  ".join("-" * w for w in widths), *map(line, rows), count]) + "\n"

@@ -10,6 +10,20 @@ import typer
 from correlator.cli import common
 from correlator.errors import CorrelatorError
 
+_SECTIONS = (
+    ("In one line", "summary"),
+    ("Mechanism", "mechanism"),
+    ("Symptoms", "symptoms"),
+    ("Confirm", "confirm"),
+    ("Fix", "fix"),
+    ("Verify", "verify"),
+    ("Do not", "do_not"),
+    ("Prevent", "prevent"),
+    ("False positives", "false_positives"),
+    ("References", "references"),
+    ("Related", "related"),
+)
+
 app = typer.Typer(help="The rulebook.", no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -36,14 +50,19 @@ def show_rule(rule_id: Annotated[str, typer.Argument(help="Rule id.", metavar="I
         raise CorrelatorError(f"no rule {rule_id}", where="rules", why="unknown id" + (f"; similar: {', '.join(near)}" if near else ""), help="correlator rules list")
     d = rule.doc
     out = [f"{rule.title}  [{rule.id}]", f"class {rule.failure_class}, severity {rule.severity}, phase {rule.phase}, systems {', '.join(rule.systems)}", ""]
-    for title, key in (("In one line", "summary"), ("Mechanism", "mechanism"), ("Symptoms", "symptoms"), ("Confirm", "confirm"), ("Fix", "fix"), ("Verify", "verify"), ("Do not", "do_not"),
-                       ("Prevent", "prevent"), ("False positives", "false_positives"), ("References", "references"), ("Related", "related")):  # fmt: skip
+    for title, key in _SECTIONS:
         value = d.get(key)
         if not value:
             continue
         out.append(title.upper())
         for item in value if isinstance(value, list) else [value]:
-            out += textwrap.wrap(" ".join(str(item).split()), 80, initial_indent="  - " if isinstance(value, list) else "  ", subsequent_indent="    " if isinstance(value, list) else "  ", break_long_words=False)
+            out += textwrap.wrap(
+                " ".join(str(item).split()),
+                80,
+                initial_indent="  - " if isinstance(value, list) else "  ",
+                subsequent_indent="    " if isinstance(value, list) else "  ",
+                break_long_words=False,
+            )
         out.append("")
     typer.echo("\n".join(out))
 

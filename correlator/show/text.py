@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
 WIDTH = 80
+_SOURCE_PATH = re.compile(r"(?:/[\w.+-]+){3,}/([\w.+-]+:\d+)")  # of the program's source, not of a log
 _STATES = {
     "completed": "the job completed", "running": "the job was making progress at the end of its logs", "cut": "the logs end without a failure",
     "failed": "the job failed", "hung": "the job hung", "stopped": "the job was stopped",
@@ -31,17 +33,21 @@ def render(document: dict[str, Any], *, why: bool = False, why_not: int | None =
             out += ["", "OTHER INCIDENTS"]
             out += _wrap(f"attempt {i['attempt']}: {i['summary']}" for i in others)
     if why_not is not None:
-        out.extend(_why_not(incidents[document["primary"]] if incidents else None, why_not))
+        out.extend(_why_not(incidents[document["primary"]] if incidents else None, why_not, job))
     if document.get("hazards"):
         out += ["", "HAZARDS"]
         out += _wrap(str(h.get("summary", h)) for h in document["hazards"])
     if job.get("other_runs"):
         out += ["", f"Other runs in this directory: {', '.join(job['other_runs'])} (choose with --job)"]
     if document["problems"]:
-        n = len(document["problems"])
-        first = document["problems"][0]
-        out += ["", f"{n} thing{'s' if n != 1 else ''} could not be read, for example {first['path']}: {first['kind']}, {first['detail']}"[:160], "  (table `problems`)"]
+        out += ["", *_problems(document["problems"])]
     return "\n".join(out) + "\n"
+
+
+def _problems(problems: list[dict[str, Any]]) -> list[str]:
+    n, first = len(problems), problems[0]
+    text = f"{n} thing{'s' if n != 1 else ''} could not be read (table problems), for example {first['path']}: {first['kind']}, {first['detail']}"
+    return textwrap.wrap(text, WIDTH, max_lines=3, placeholder=" ...", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _incident(i: dict[str, Any], job: dict[str, Any]) -> list[str]:
@@ -49,28 +55,20 @@ def _incident(i: dict[str, Any], job: dict[str, Any]) -> list[str]:
     out += ["", f"{i['outcome']} | scope {i['scope']} {i['confidence']:.2f} | class {i['failure_class']} {i['class_confidence']:.2f}"]
     if i["rule"]:
         out.append(f"rule {i['rule']} (correlator rules show {i['rule']})")
-    onset = i["onset"]
-    when = [f"at {onset['time']}" if onset["time"] else "", f"+-{onset['uncertainty_ms']:.0f} ms" if onset["uncertainty_ms"] else "", f"step {onset['step']}" if onset["step"] is not None else ""]
-    if any(when):
-        out.append("onset " + " ".join(w for w in when if w))
+    when = onset(i["onset"])
+    if when:
+        out.append(f"onset {when}")
     out += ["", "WHY", *_wrap(i["reasons"])]
     out += ["", "EVIDENCE"]
     for e in i["evidence"][:6]:
-        place = f"{e['path']}:{e['line']}" if e["path"] else "(query)"
-        out.append(f"  {place}  [{e['role']}]")
+        absence = ", absence" if e["kind"] == "absence" else ""
+        out.append(f"  {place(e)}  [{e['role']}{absence}]")
         out += _quote(e["text"])
     if i["suspects"]:
         out += ["", "SUSPECTS (not a verdict)", *_wrap(f"rank {s['rank']}: {s['why']}" for s in i["suspects"][:8])]
     if i["collateral"]:
         out += ["", "COLLATERAL"]
-        groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        for c in i["collateral"]:
-            groups[c["via"]].append(c)
-        for via, rows in groups.items():
-            waited = [r["waited_ms"] for r in rows if r["waited_ms"]]
-            tail = f", waited {max(waited) / 1000:.0f} s" if waited else ""
-            place = next((f" ({r['path']}:{r['line']})" for r in rows if r["path"]), "")
-            out += _wrap([f"{_ranks(r['rank'] for r in rows)}: {via}{tail}{place}"])
+        out += _wrap(collateral(i))
     if i["demoted"]:
         out += ["", "SET ASIDE", *_wrap(f"{d['count']} x {d['kind']}: {d['why']}" for d in i["demoted"])]
     out += ["", "DO"]
@@ -80,8 +78,7 @@ def _incident(i: dict[str, Any], job: dict[str, Any]) -> list[str]:
         if i[key]:
             out += _wrap([f"{name}: {i[key]}"])
     if i["resume"]:
-        r = i["resume"]
-        out += _wrap([f"resume: last checkpoint said to be saved{' at step ' + str(r['step']) if r['step'] is not None else ''} ({r['path']}:{r['line']})"])
+        out += _wrap([f"resume: {resume(i['resume'])}"])
     if i["missing"]:
         out += ["", "MISSING", *_wrap(f"{m['fact']}: {m['how']}" for m in i["missing"])]
     return out
@@ -100,14 +97,48 @@ def _graph(i: dict[str, Any]) -> list[str]:
     return out
 
 
-def _why_not(i: dict[str, Any] | None, rank: int) -> list[str]:
+def _why_not(i: dict[str, Any] | None, rank: int, job: dict[str, Any]) -> list[str]:
     if i is None:
-        return ["", f"rank {rank}: there is no incident to blame it for."]
+        return ["", f"Rank {rank}: there is no incident to blame it for."]
+    if rank not in (*job["ranks_seen"], *job["ranks_missing"]) and not 0 <= rank < (job["world_size"] or 0):
+        return ["", f"Rank {rank} is not a rank of this job."]
     entry = i["why_not"].get(str(rank))
-    if entry is None:
-        return ["", f"rank {rank} is not a rank of this job."]
+    if entry is None:  # large jobs keep only the rank that was asked for
+        return ["", *textwrap.wrap(f"Rank {rank} was not asked for when this job was judged: ask again from the logs with --why-not {rank}.", WIDTH)]
     head = f"RANK {rank} IS {'THE INITIATOR' if entry['role'] == 'initiating' else 'NOT THE INITIATOR'}"
     return ["", head, *_wrap(f"{r['text']}" + (f" ({r['path']}:{r['line']})" if r["path"] else "") for r in entry["reasons"])]
+
+
+def onset(o: dict[str, Any]) -> str:
+    """Time to the millisecond, its uncertainty and the step; empty if nothing of it is known."""
+    time = re.sub(r"(\.\d{3})\d+Z$", r"\1Z", o["time"]) if o["time"] else ""
+    parts = [time, f"+-{o['uncertainty_ms']:.0f} ms" if o["uncertainty_ms"] else "", f"at step {o['step']}" if o["step"] is not None else ""]
+    return " ".join(p for p in parts if p)
+
+
+def place(e: dict[str, Any]) -> str:
+    """``path:line`` of a piece of evidence; a query has none."""
+    return f"{e['path']}:{e['line']}" if e["path"] else "(query)"
+
+
+def collateral(i: dict[str, Any]) -> list[str]:
+    """One sentence per way in which ranks were drawn in, with the longest wait and one place to look at."""
+    groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for c in i["collateral"]:
+        groups[c["via"]].append(c)
+    out = []
+    for via, rows in groups.items():
+        waited = [r["waited_ms"] for r in rows if r["waited_ms"]]
+        tail = f", waited {max(waited) / 1000:.0f} s" if waited else ""
+        where = next((f" ({place(r)})" for r in rows if r["path"]), "")
+        out.append(f"{ranks(r['rank'] for r in rows)}: {via}{tail}{where}")
+    return out
+
+
+def resume(r: dict[str, Any]) -> str:
+    """From which checkpoint the job can go on, as far as the logs say."""
+    step = f" at step {r['step']}" if r["step"] is not None else ""
+    return f"last checkpoint said to be saved{step} ({place(r)})"
 
 
 def _wrap(texts: Iterable[str]) -> list[str]:
@@ -118,12 +149,17 @@ def _wrap(texts: Iterable[str]) -> list[str]:
 
 
 def _quote(text: str) -> list[str]:
-    lines = [line for line in text.splitlines() if line.strip()][:3]
-    return [f"    | {line if len(line) <= WIDTH - 6 else line[: WIDTH - 9] + '...'}" for line in lines]
+    """The first lines of a quotation; a lone long line gets two. Long source paths go first: the news follows them."""
+    lines = [_SOURCE_PATH.sub(r".../\1", line.strip()) for line in text.splitlines() if line.strip()][:3]
+    out: list[str] = []
+    for line in lines:
+        out += textwrap.wrap(line, WIDTH - 6, max_lines=2 if len(lines) == 1 else 1, placeholder=" ...", break_on_hyphens=False)
+    return [f"    | {line}" for line in out]
 
 
-def _ranks(ranks: Iterable[int]) -> str:
-    unique = sorted(set(ranks))
+def ranks(numbers: Iterable[int]) -> str:
+    """``rank 3`` or ``ranks 0-1, 3-7``."""
+    unique = sorted(set(numbers))
     runs: list[list[int]] = []
     for r in unique:
         if runs and r == runs[-1][1] + 1:
