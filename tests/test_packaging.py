@@ -67,7 +67,6 @@ def test_source_distribution_holds_no_links_and_nothing_private(dist: Path) -> N
     assert not tops & {".venv", ".git", "dist", ".pytest_cache"}
 
 
-@pytest.mark.xfail(strict=True, reason="rules are looked for beside the package: load, laws, confidence and kernel must read files('correlator.rules')")
 @pytest.mark.parametrize("left", ["nothing", "text"])
 def test_a_checkout_whose_links_were_lost_works(tmp_path: Path, left: str) -> None:
     """Zip archives and some file systems drop symbolic links or leave small text files in their place."""

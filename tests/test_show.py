@@ -71,7 +71,7 @@ def test_onset_shows_what_is_known() -> None:
 
 
 def test_hostile_lines_stay_quotations(document: dict) -> None:  # type: ignore[type-arg]
-    """A log line can hold fences, markup and control characters of its own."""
+    """A log line can hold fences and markup of its own."""
     if not document["incidents"]:
         pytest.skip("no incident to quote")
     hostile = json.loads(json.dumps(document))

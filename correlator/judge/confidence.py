@@ -17,7 +17,7 @@ NAMED_AT = 0.8  # right +1, silence 0, wrong -4: below this a name costs more th
 @lru_cache(maxsize=1)
 def coefficients() -> dict[str, float]:
     """Coefficient by feature name, ``intercept`` among them."""
-    text = (resources.files("correlator") / "rules" / "confidence.toml").read_text(encoding="utf-8")
+    text = (resources.files("correlator.rules") / "confidence.toml").read_text(encoding="utf-8")
     return {k: float(v) for k, v in tomllib.loads(text)["coefficients"].items()}
 
 

@@ -46,7 +46,7 @@ def load_laws() -> tuple[Law, ...]:
         CorrelatorError: a header is incomplete.
     """
     laws = []
-    folder = resources.files("correlator") / "rules" / "laws"
+    folder = resources.files("correlator.rules") / "laws"
     for entry in sorted(folder.iterdir(), key=lambda p: p.name):
         if not entry.name.endswith(".sql"):
             continue

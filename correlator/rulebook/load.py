@@ -21,7 +21,7 @@ def load(extra: Sequence[str] = (), *, builtin: bool = True) -> Rulebook:
     Raises:
         CorrelatorError: a file cannot be read, or a rule is wrong (file:line, why, help).
     """
-    root = Path(str(resources.files("correlator") / "rules"))
+    root = Path(str(resources.files("correlator.rules") / "predicates.toml")).parent
     predicates = _predicates(root / "predicates.toml")
     classes = {name: category for category, names in _toml(root / "taxonomy.toml").items() for name in names}
     rules: dict[str, Rule] = {}

@@ -68,7 +68,7 @@ SAMPLES = (
 def xid_table() -> dict[int, tuple[str, str, str]]:
     """Xid code -> (name, role, scope)."""
     out: dict[int, tuple[str, str, str]] = {}
-    text = (resources.files("correlator") / "rules" / "messages" / "xid.tsv").read_text(encoding="utf-8")
+    text = (resources.files("correlator.rules") / "messages" / "xid.tsv").read_text(encoding="utf-8")
     for row in text.splitlines():
         if row and not row.startswith(("#", "code")):
             code, name, role, scope, *_ = row.split("\t")
