@@ -29,6 +29,7 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format correlator parsers tests
 
 lint: $(VENV)/.dev
+	$(BIN)/ruff format --check correlator parsers tests
 	$(BIN)/ruff check correlator parsers tests
 	$(BIN)/codespell correlator parsers rules/failures docs README.md CONTRIBUTING.md CHANGELOG.md
 
@@ -41,7 +42,7 @@ layers: $(VENV)/.dev
 docs: $(VENV)/.dev  ## the documentation names what exists (also part of the tests)
 	$(BIN)/python -m pytest -q tests/test_docs.py
 
-check: lint types layers test   ## everything that a change must pass
+check: lint types layers test ## everything that a change must pass
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache

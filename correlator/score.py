@@ -67,7 +67,11 @@ def judge_case(document: dict[str, Any] | None, label: dict[str, Any], name: str
             rank_right = not named or (acceptable is not None and set(named) <= set(acceptable) and set(expected) <= set(named))
         else:
             exact = set(named) == set(expected) or (node_wide and bool(named) and set(named) <= set(expected))
-            rank_right = exact or (acceptable is not None and set(named) == set(acceptable)) or (acceptable is not None and bool(named) and node_wide and set(named) <= set(acceptable))
+            rank_right = (
+                exact
+                or (acceptable is not None and set(named) == set(acceptable))
+                or (acceptable is not None and bool(named) and node_wide and set(named) <= set(acceptable))
+            )
         wrong = bool(set(named) - allowed)
         class_right = got_class in classes
         if not label.get("class_answerable", True) and primary:
@@ -169,7 +173,9 @@ def summarise(results: list[Result], baseline: dict[str, list[bool]]) -> dict[st
     for low, high in ((0.0, 0.5), (0.5, 0.8), (0.8, 0.9), (0.9, 0.95), (0.95, 1.01)):
         rows = [r for r in incidents if low <= r.confidence < high and r.scope != "undetermined"]
         if rows:
-            bins.append({"from": low, "to": min(1.0, high), "cases": len(rows), "mean": round(sum(r.confidence for r in rows) / len(rows), 3), "right": share(rows, "rank_right")})
+            bins.append(
+                {"from": low, "to": min(1.0, high), "cases": len(rows), "mean": round(sum(r.confidence for r in rows) / len(rows), 3), "right": share(rows, "rank_right")}
+            )
     return {
         "cases": len(results), "answerable": len(answerable), "answerable_right": share(answerable, "rank_right"),
         "unanswerable": len(silent), "unanswerable_right": share(silent, "rank_right"), "class_right": share(incidents, "class_right"),
@@ -206,7 +212,9 @@ def render(results: list[Result], summary: dict[str, Any], verbose: bool) -> str
     if wrong:
         lines.append("not right:")
         for r in wrong:
-            marks = "".join(c for c, on in (("R", not r.rank_right), ("C", not r.class_right), ("W", r.wrong_name), ("F", r.false_alarm), ("U", r.undetected), ("X", r.crash)) if on)
+            marks = "".join(
+                c for c, on in (("R", not r.rank_right), ("C", not r.class_right), ("W", r.wrong_name), ("F", r.false_alarm), ("U", r.undetected), ("X", r.crash)) if on
+            )
             lines.append(f"  {marks:<4} {r.case:<34} {r.origin:<20} named {r.named} expected {r.expected} {'' if r.answerable else '(unanswerable) '}"
                          f"{r.scope}/{r.failure_class} wanted {r.expected_class} {r.confidence:.2f}")  # fmt: skip
             if verbose:

@@ -80,7 +80,9 @@ def insert_problems(con: duckdb.DuckDBPyConnection, problems: Sequence[Problem])
            {"path": pa.string(), "line": pa.int64(), "kind": pa.string(), "detail": pa.string()})  # fmt: skip
 
 
-def write_parts(con: duckdb.DuckDBPyConnection, parts: Sequence[Part], ids: dict[tuple[int, str], int], launchers: dict[int, str | None], zones_us: dict[int, int]) -> None:
+def write_parts(
+    con: duckdb.DuckDBPyConnection, parts: Sequence[Part], ids: dict[tuple[int, str], int], launchers: dict[int, str | None], zones_us: dict[int, int]
+) -> None:
     """Writes all parts. ``ids``: stream ids by (source_id, stream key); event ids follow sorted path and line."""
     import pyarrow as pa
 

@@ -124,9 +124,7 @@ def read_header(text: str, ref_us: int, order: DateOrder = DateOrder.US) -> Head
         if m := _GLOG.match(text):
             return _glog(m, ref_us)
         if m := _BASIC.match(text):
-            return _fields(
-                text, m.end(), Header(None, _LEVELS[m[1]], m[2], msg_start=m.end()), ref_us, order, named=True
-            )
+            return _fields(text, m.end(), Header(None, _LEVELS[m[1]], m[2], msg_start=m.end()), ref_us, order, named=True)
     elif first == "D" and (m := _BASIC.match(text)):
         return Header(None, "DEBUG", m[2], msg_start=m.end())
     return _general(text, ref_us, order)

@@ -265,9 +265,7 @@ class Sink:
     def step(self, line: Line, step: int, **values: Any) -> None:
         """Progress of the writer at a training step."""
         rank = values.pop("rank", None)
-        self.steps.append(
-            Step(line.no, line.offset, line.stream, step, line.stamp, rank if rank is not None else line.rank, **values)
-        )
+        self.steps.append(Step(line.no, line.offset, line.stream, step, line.stamp, rank if rank is not None else line.rank, **values))
 
     def config(self, line: Line, key: str, value: Any, origin: str) -> None:
         """A setting, for example ``zero_optimization.stage`` = 3, origin ``ds_config.json``."""

@@ -45,9 +45,7 @@ _A = re.ASCII
 
 _LEAD = re.compile(r"(?:<\d{1,3}>(?:1 )?)?[ \t\-(|>*]*(\[?)[ \t]*", _A)
 _ISO = re.compile(rf"(\d{{4}})[-/](\d\d?)[-/](\d\d?)(?:[T_ \t]|  | @ |, |-(?=\d\d:)){_TIME}{_ZONE}", _A)
-_COMPACT = re.compile(
-    rf"(\d{{4}})(\d\d)(\d\d)(?:[T_ -](\d\d):?(\d\d):?(\d\d)(?:[.,](\d{{1,9}}))?)(?![\d:])(){_ZONE}", _A
-)
+_COMPACT = re.compile(rf"(\d{{4}})(\d\d)(\d\d)(?:[T_ -](\d\d):?(\d\d):?(\d\d)(?:[.,](\d{{1,9}}))?)(?![\d:])(){_ZONE}", _A)
 _SLASH = re.compile(rf"(\d{{1,2}})/(\d{{1,2}})(?:/(\d{{4}}|\d\d))?(?:[T ,_]|, ){_TIME}{_ZONE}", _A)
 _DASHED = re.compile(rf"(\d\d)-(\d\d) {_TIME}()", _A)  # vLLM: 07-01 12:34:56
 _DAY_FIRST = re.compile(rf"(\d{{1,2}})[ /-]([A-Za-z]{{3}})[a-z]*[ /-](\d{{4}})[ :]{_TIME}{_ZONE}", _A)
@@ -224,9 +222,7 @@ def _digits(text: str, at: int, ref_us: int, order: DateOrder, bracket: bool) ->
     if text[at + 4 : at + 5] in ("-", "/"):
         if m := _ISO.match(text, at):
             zone = _offset(m[9])
-            return _end(
-                stamp_of(int(m[1]), int(m[2]), int(m[3]), m.group(4, 5, 6, 7, 8), ref_us, m[0], offset_min=zone), m
-            )
+            return _end(stamp_of(int(m[1]), int(m[2]), int(m[3]), m.group(4, 5, 6, 7, 8), ref_us, m[0], offset_min=zone), m)
         return None
     mark = text[at + 2 : at + 3]
     if mark == "/" or text[at + 1 : at + 2] == "/":
@@ -277,9 +273,7 @@ def _epoch(text: str, m: re.Match[str]) -> tuple[Stamp, int] | None:
     digits, fraction = m[1], m[2]
     scale = len(digits) - 10
     whole, rest = digits[:10], digits[10:] + (fraction or "")
-    if not _EPOCH_FLOOR_S <= int(whole) <= _EPOCH_CEIL_S or (
-        scale == 0 and not fraction and _NOT_EPOCH.match(text, m.end())
-    ):
+    if not _EPOCH_FLOOR_S <= int(whole) <= _EPOCH_CEIL_S or (scale == 0 and not fraction and _NOT_EPOCH.match(text, m.end())):
         return None
     micros = int(whole) * 1_000_000 + int(rest[:6].ljust(6, "0"))
     return Stamp(micros, 0, _step(rest), True, True, m[0]), m.end()
@@ -305,7 +299,5 @@ def _names(text: str, at: int, ref_us: int, order: DateOrder) -> tuple[Stamp, in
         end = m.start(13) - 1
         printed = text[at:end]
     clock = m.group(7, 8, 9, 10, 11)
-    stamp = stamp_of(
-        int(year) if year else None, month, int(m[2] or m[4]), clock, ref_us, printed, offset_min=_offset(m[12])
-    )
+    stamp = stamp_of(int(year) if year else None, month, int(m[2] or m[4]), clock, ref_us, printed, offset_min=_offset(m[12]))
     return None if stamp is None else (stamp, end)

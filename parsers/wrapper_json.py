@@ -14,9 +14,7 @@ from correlator.parsers.wrapper_shapes import collector_time
 
 _TEXT_KEYS = ("log", "message", "textPayload", "line", "MESSAGE")
 _TIME_KEYS = ("time", "timestamp", "@timestamp", "date", "ts", "_SOURCE_REALTIME_TIMESTAMP", "__REALTIME_TIMESTAMP")
-_BESIDE = frozenset(
-    (*_TIME_KEYS, "stream", "kubernetes", "labels", "container_name", "logName", "_HOSTNAME", "host", "filename")
-)
+_BESIDE = frozenset((*_TIME_KEYS, "stream", "kubernetes", "labels", "container_name", "logName", "_HOSTNAME", "host", "filename"))
 
 
 def load(raw: str) -> dict[str, Any] | None:

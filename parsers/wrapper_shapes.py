@@ -86,19 +86,13 @@ KUBECTL = Layer(
     "kubectl", re.compile(r"\[pod/(?P<pod>[a-z0-9][a-z0-9.-]*)/(?P<ctr>[a-z0-9][a-z0-9-]*)\] ?", _A),
     lambda m: (Tag("pod", None, m["pod"], False, {"container": m["ctr"]}), None),
 )  # fmt: skip
-RANK_EQ = Layer(
-    "rank_eq", re.compile(r"\[rank=(?P<n>\d{1,6})\] ", _A), lambda m: (Tag("determined", int(m["n"])), None)
-)
+RANK_EQ = Layer("rank_eq", re.compile(r"\[rank=(?P<n>\d{1,6})\] ", _A), lambda m: (Tag("determined", int(m["n"])), None))
 DETERMINED = Layer(
     "determined",
-    re.compile(
-        rf"(?:\[(?P<ts>{_ISO})\] )?(?:(?P<cid>[0-9a-f]{{8}})|\s{{8}})? ?(?:\[rank=(?P<n>\d{{1,6}})\])?\s*\|\| ?", _A
-    ),
+    re.compile(rf"(?:\[(?P<ts>{_ISO})\] )?(?:(?P<cid>[0-9a-f]{{8}})|\s{{8}})? ?(?:\[rank=(?P<n>\d{{1,6}})\])?\s*\|\| ?", _A),
     _determined,
 )
-STD = Layer(
-    "std", re.compile(r"\[(?P<s>stdout|stderr)\]: ", _A), lambda m: (Tag("std", None, m["s"]), None)
-)  # Composer's FileLogger
+STD = Layer("std", re.compile(r"\[(?P<s>stdout|stderr)\]: ", _A), lambda m: (Tag("std", None, m["s"]), None))  # Composer's FileLogger
 SKY = Layer(
     "sky",
     re.compile(
@@ -133,9 +127,7 @@ CRI = Layer(
     ),
     lambda m: (Tag("std", None, m["s"], False, {"partial": m["t"] == "P"}), collector_time(m["ts"])),
 )
-TIMED = Layer(
-    "timed", re.compile(rf"(?P<ts>{_ISO.replace('[T ]', 'T')})(?: |$)", _A), lambda m: (None, collector_time(m["ts"]))
-)
+TIMED = Layer("timed", re.compile(rf"(?P<ts>{_ISO.replace('[T ]', 'T')})(?: |$)", _A), lambda m: (None, collector_time(m["ts"])))
 LABEL = Layer(
     "label", re.compile(r"(?:P(?P<het>\d{1,5}) )?(?P<id> {0,5}\d{1,6}):(?: |$)", _A),
     lambda m: (Tag("label", int(m["id"]), None, False, _extra(component=_int(m["het"]))), None),
@@ -155,9 +147,7 @@ VERTEX = Layer(
     lambda m: (Tag("replica", _int(m["ix"]), m["name"]),
                collector_time(m["ts"])),
 )  # fmt: skip
-HOST = Layer(
-    "host", re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*):(?: |$)", _A), lambda m: (Tag("host", None, m["name"]), None)
-)
+HOST = Layer("host", re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*):(?: |$)", _A), lambda m: (Tag("host", None, m["name"]), None))
 # A constant block without colon: a unit's name, then perhaps the stream: ``job-a.cluster [stderr] ``
 _STREAM = r"(?: [\[(<]?(?P<s>stdout|stderr)[\])>]?:?)?(?: \|)? "
 UNIT = Layer(

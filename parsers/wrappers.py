@@ -22,9 +22,7 @@ from correlator.parsers.wrapper_shapes import PLAIN, Layer
 MAX_LAYERS = 5
 MOST = 0.6  # share of lines that a prefix must cover when its shape alone proves nothing
 
-_OWN_LOGGER = re.compile(
-    r"\[[VIWEF]\d{3,4} |\[[VIWEF] [\w.]+:\d+\]|[VIWEC]\d{4} \d\d:|\[\d{4}-\d\d-\d\d [\d:,]+\] (?:\[|torch)"
-)
+_OWN_LOGGER = re.compile(r"\[[VIWEF]\d{3,4} |\[[VIWEF] [\w.]+:\d+\]|[VIWEC]\d{4} \d\d:|\[\d{4}-\d\d-\d\d [\d:,]+\] (?:\[|torch)")
 _C10_RANK = re.compile(r"\[rank\d{1,6}\]:(?: |\[[VIWEF][ \d]|[VIWEC]\d{4} |$)")
 # Lines that name their writer themselves may bypass a task label (NCCL_DEBUG_FILE=/dev/stderr, srun's own words)
 _SELF_NAMED = re.compile(r"(?:srun|slurmstepd(?:-[\w.-]+)?): |[\w.-]+:\d+:\d+ (?:\[-?\d+\]|NCCL)")
@@ -222,9 +220,7 @@ def _is_numbered(layer: Layer, lines: list[str]) -> bool:
     rising = sum(b == a + 1 for a, b in pairwise(ids))
     if len(ids) >= 6 and (len(distinct) > len(ids) * 0.6 or rising > 0.9 * (len(ids) - 1)):
         # every task of a big step may have said one thing only: then the numbers are dense, and not in order
-        return (
-            len(distinct) > 4 and max(distinct) < 2 * len(distinct) and rising < 0.5 * len(ids) and min(distinct) == 0
-        )
+        return len(distinct) > 4 and max(distinct) < 2 * len(distinct) and rising < 0.5 * len(ids) and min(distinct) == 0
     return len(ids) >= 6 or (max(distinct) < 4 * len(distinct) and rising < len(ids) - 1 or len(distinct) == 1)
 
 

@@ -271,7 +271,13 @@ class _Resolver:
                 continue
             rank = int(rank)
             info = self.out.known.setdefault((attempt, rank), {})
-            for name, value in (("local_rank", local), ("pid", pid), ("host", host if str(host) not in _LOOPBACK else None), ("pci_bus", a.get("pci_bus")), ("gpu", a.get("device"))):
+            for name, value in (
+                ("local_rank", local),
+                ("pid", pid),
+                ("host", host if str(host) not in _LOOPBACK else None),
+                ("pci_bus", a.get("pci_bus")),
+                ("gpu", a.get("device")),
+            ):
                 if value is not None and info.get(name) is None:
                     info[name] = value
             if local is not None:
@@ -405,7 +411,9 @@ class _Resolver:
                     sid = old
                     if attempt > first:
                         sid, next_id = next_id, next_id + 1
-                        self.out.moves.append((old, self.bounds[part.source_id, group_of(info.unit)][attempt - 1 - (self.refs[part.source_id].hints.attempt or 0)] + 1, sid))
+                        self.out.moves.append(
+                            (old, self.bounds[part.source_id, group_of(info.unit)][attempt - 1 - (self.refs[part.source_id].hints.attempt or 0)] + 1, sid)
+                        )
                     w = self.writer(part.source_id, info.unit, attempt)
                     rank, how, host, pid = w.rank, w.how, w.node, w.pid
                     if w.kind == "merged":

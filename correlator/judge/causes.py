@@ -36,12 +36,23 @@ class Cause:
     @property
     def lead(self) -> Fact:
         """The fact to quote first: a rule knows it, its process ended by it, it came first."""
-        return min(
-            self.facts,
-            key=lambda f: (f.attrs.get("uncaught") is not True, "rule" not in f.attrs, f.onset_high or datetime.max.replace(tzinfo=f.onset_high.tzinfo if f.onset_high else None), f.fact_id)
-            if f.onset_high is not None
-            else (f.attrs.get("uncaught") is not True, "rule" not in f.attrs, datetime.max, f.fact_id),
-        ) if len({f.onset_high is None for f in self.facts}) == 1 else min(self.facts, key=lambda f: (f.attrs.get("uncaught") is not True, "rule" not in f.attrs, f.fact_id))
+        return (
+            min(
+                self.facts,
+                key=lambda f: (
+                    (
+                        f.attrs.get("uncaught") is not True,
+                        "rule" not in f.attrs,
+                        f.onset_high or datetime.max.replace(tzinfo=f.onset_high.tzinfo if f.onset_high else None),
+                        f.fact_id,
+                    )
+                    if f.onset_high is not None
+                    else (f.attrs.get("uncaught") is not True, "rule" not in f.attrs, datetime.max, f.fact_id)
+                ),
+            )
+            if len({f.onset_high is None for f in self.facts}) == 1
+            else min(self.facts, key=lambda f: (f.attrs.get("uncaught") is not True, "rule" not in f.attrs, f.fact_id))
+        )
 
     @property
     def onset_low(self) -> datetime | None:
@@ -179,7 +190,11 @@ def choose(causes: list[Cause]) -> tuple[Cause | None, list[Cause], bool]:
             first = other
     rest = [c for c in causes if c is not first]
     conflict = any(
-        abs(c.strength - first.strength) < 3 and set(c.ranks) != set(first.ranks) and not precedes(first, c) and c.scope in ("rank", "ranks") and first.scope in ("rank", "ranks")
+        abs(c.strength - first.strength) < 3
+        and set(c.ranks) != set(first.ranks)
+        and not precedes(first, c)
+        and c.scope in ("rank", "ranks")
+        and first.scope in ("rank", "ranks")
         for c in rest
     )
     return first, rest, conflict

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 STRATA = ("derive", "exclude", "absence", "explain")
 FACT_COLUMNS = (
-    "attempt, predicate, subject_kind, subject, object_kind, object, onset_low, onset_high, pg, seq, step, coverage, events,"
-    " first_event_id, last_event_id, attrs"
+    "attempt, predicate, subject_kind, subject, object_kind, object, onset_low, onset_high, pg, seq, step, coverage, events, first_event_id, last_event_id, attrs"
 )
 _HEADER = re.compile(r"^-- (law|stratum|needs|claim|source): (.*)$", re.M)
 
@@ -67,7 +66,9 @@ def run_laws(con: duckdb.DuckDBPyConnection, only: set[str] | None = None) -> No
     """
     # what there is to reason about: event kinds, then predicates; a law that needs none of it is not run (10 ms each)
     seen = {k for (k,) in con.execute("SELECT DISTINCT kind FROM ev").fetchall()}
-    bad, hosts = con.execute("SELECT (SELECT count(*) FROM step_rows WHERE NOT isfinite(loss) OR NOT isfinite(grad_norm)), (SELECT count(DISTINCT host) FROM ranks)").fetchall()[0]
+    bad, hosts = con.execute(
+        "SELECT (SELECT count(*) FROM step_rows WHERE NOT isfinite(loss) OR NOT isfinite(grad_norm)), (SELECT count(DISTINCT host) FROM ranks)"
+    ).fetchall()[0]
     seen |= ({"non-finite step"} if bad else set()) | ({"several hosts"} if hosts > 1 else set())
     present: set[str] = set(seen)
     hubs_made = False
@@ -81,7 +82,9 @@ def run_laws(con: duckdb.DuckDBPyConnection, only: set[str] | None = None) -> No
             )
             present = seen | _active(con)
         elif law.stratum == "exclude":
-            con.execute(f"UPDATE facts SET status = x.status, attrs = json_merge_patch(attrs, json_object('excluded', x.why)) FROM ({law.sql}) x WHERE facts.fact_id = x.fact_id AND facts.status = 'active'")
+            con.execute(
+                f"UPDATE facts SET status = x.status, attrs = json_merge_patch(attrs, json_object('excluded', x.why)) FROM ({law.sql}) x WHERE facts.fact_id = x.fact_id AND facts.status = 'active'"
+            )
             present = seen | _active(con)
         else:
             if not hubs_made:

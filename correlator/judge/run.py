@@ -46,7 +46,10 @@ def judge(con: Any, rulebook: Rulebook, *, path: str, world_size: int | None, at
         "primary": _primary(incidents) if incidents else None,
         "incidents": [i.document for i in incidents],
         "hazards": [],
-        "problems": [dict(zip(("path", "line", "kind", "detail"), row, strict=True)) for row in con.execute("SELECT path, line, kind, detail FROM problems ORDER BY ALL LIMIT 200").fetchall()],
+        "problems": [
+            dict(zip(("path", "line", "kind", "detail"), row, strict=True))
+            for row in con.execute("SELECT path, line, kind, detail FROM problems ORDER BY ALL LIMIT 200").fetchall()
+        ],
     }
     con.execute("CREATE TABLE IF NOT EXISTS document (json VARCHAR)")
     con.execute("DELETE FROM document")
@@ -56,8 +59,16 @@ def judge(con: Any, rulebook: Rulebook, *, path: str, world_size: int | None, at
 
 def _completed(con: Any, attempt: int) -> bool:
     """Every rank that has a log said that it finished, or left with code 0, and nobody ended badly."""
-    row = one(con, "SELECT count(*) FILTER (WHERE state = 'completed'), count(*) FILTER (WHERE state IN ('killed', 'exited', 'raised', 'waiting', 'terminated')), count(*) FROM ranks WHERE attempt = ?", [attempt])
-    bad = one(con, "SELECT count(*) FROM ev WHERE attempt = ? AND kind IN ('exit_record', 'external_signal', 'preempted') AND coalesce(attrs->>'exitcode', '1') <> '0'", [attempt])
+    row = one(
+        con,
+        "SELECT count(*) FILTER (WHERE state = 'completed'), count(*) FILTER (WHERE state IN ('killed', 'exited', 'raised', 'waiting', 'terminated')), count(*) FROM ranks WHERE attempt = ?",
+        [attempt],
+    )
+    bad = one(
+        con,
+        "SELECT count(*) FROM ev WHERE attempt = ? AND kind IN ('exit_record', 'external_signal', 'preempted') AND coalesce(attrs->>'exitcode', '1') <> '0'",
+        [attempt],
+    )
     done = one(con, "SELECT count(*) FROM ev WHERE attempt = ? AND kind = 'finished'", [attempt])
     if bad[0]:
         return False
@@ -67,7 +78,11 @@ def _completed(con: Any, attempt: int) -> bool:
     if done[0] and row[1] == 0:
         return True
     if done[0] and row[0] < row[2]:
-        last = one(con, "SELECT count(*) FROM facts f JOIN predicates p USING (predicate) WHERE f.attempt = ? AND f.status = 'active' AND p.ends_subject AND f.predicate NOT IN ('nan_global', 'nan_local')", [attempt])
+        last = one(
+            con,
+            "SELECT count(*) FROM facts f JOIN predicates p USING (predicate) WHERE f.attempt = ? AND f.status = 'active' AND p.ends_subject AND f.predicate NOT IN ('nan_global', 'nan_local')",
+            [attempt],
+        )
         return last[0] == 0
     return False
 
@@ -93,7 +108,10 @@ def _job(con: Any, path: str, world_size: int | None, attempts: int, incidents: 
         state = "completed"
     elif first_run:
         state = "running"
-    frameworks = {k.split(".")[-2] if "." in k else k: v for k, v in con.execute("SELECT key, min(value) FROM config WHERE key LIKE '%.version' GROUP BY key ORDER BY key").fetchall()}
+    frameworks = {
+        k.split(".")[-2] if "." in k else k: v
+        for k, v in con.execute("SELECT key, min(value) FROM config WHERE key LIKE '%.version' GROUP BY key ORDER BY key").fetchall()
+    }
     hosts = [h for (h,) in con.execute("SELECT DISTINCT host FROM streams WHERE host IS NOT NULL ORDER BY host").fetchall()]
     return {
         "path": path, "state": state, "world_size": world_size, "ranks_seen": [r for r, _, c, _ in ranks if c != "absent"],

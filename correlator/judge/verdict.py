@@ -41,7 +41,13 @@ def judge_attempt(con: Any, attempt: int, rulebook: Rulebook, completed: bool, w
     if not causes and not any(f.can_initiate == "no" and f.predicate not in NOISE for f in live):
         # nothing but shutdown noise, and no word of progress or of an end: the head of the story is missing
         noise = any(f.predicate == "teardown_noise" for f in graph.facts.values())
-        if not noise or con.execute("SELECT (SELECT count(*) FROM steps WHERE attempt = ?) + (SELECT count(*) FROM ev WHERE attempt = ? AND kind IN ('finished', 'started'))", [attempt, attempt]).fetchall()[0][0]:
+        if (
+            not noise
+            or con.execute(
+                "SELECT (SELECT count(*) FROM steps WHERE attempt = ?) + (SELECT count(*) FROM ev WHERE attempt = ? AND kind IN ('finished', 'started'))",
+                [attempt, attempt],
+            ).fetchall()[0][0]
+        ):
             return None
     if not causes and live and all(f.predicate == "accused" for f in live):
         return None
@@ -97,7 +103,12 @@ class _Builder:
         close = [c for c in rivals if cause.strength - c.strength < 8]
         missing = [r for r in own if r.coverage == "absent"]
         torn = [r for r in own if r.coverage == "torn"]
-        how = {h for (h,) in self.con.execute("SELECT DISTINCT evidence FROM streams WHERE attempt = ? AND rank IN (SELECT unnest(?::INTEGER[]))", [self.attempt, cause.ranks or [-1]]).fetchall()}
+        how = {
+            h
+            for (h,) in self.con.execute(
+                "SELECT DISTINCT evidence FROM streams WHERE attempt = ? AND rank IN (SELECT unnest(?::INTEGER[]))", [self.attempt, cause.ranks or [-1]]
+            ).fetchall()
+        }
         identity = 0.0
         if cause.scope == "rank" and how and not any(("c10d" in h or "own words" in h or "path" in h or "label" in h or "map" in h) for h in how):
             identity = 1.0 if any("file name" in h for h in how) else 0.3
@@ -168,7 +179,7 @@ class _Builder:
         doc_rule = diagnosis.rule
         lead = cause.lead if cause is not None else None
         evidence = []
-        for f in (cause.facts if cause is not None else []):
+        for f in cause.facts if cause is not None else []:
             evidence.extend(self.evidence.of_fact(f, "initiating" if scope != "undetermined" else "unknown"))
             if len(evidence) >= 6:
                 break
@@ -294,7 +305,10 @@ class _Builder:
             out.append(f"it explains {cause.reached} other rank{'s' if cause.reached != 1 else ''}")
         for c in rest[:2]:
             if c.strength < cause.strength:
-                out.append(f"{c.lead.label} {say(c.lead, self.rulebook)}: weaker evidence" + ("" if not c.onset_low or not cause.onset_high or cause.onset_high >= c.onset_low else ", and later"))
+                out.append(
+                    f"{c.lead.label} {say(c.lead, self.rulebook)}: weaker evidence"
+                    + ("" if not c.onset_low or not cause.onset_high or cause.onset_high >= c.onset_low else ", and later")
+                )
         return [*out, *diagnosis.reasons]
 
     def _alternative(self, cause: Cause | None, other: Cause) -> dict[str, Any]:

@@ -28,10 +28,7 @@ def problems(book: Rulebook) -> list[str]:
             found.append(f"{rule.file}: diagnosis.sql does not run: {why}")
     for s in book.catalogue.signatures:
         where = rule_of[s.rule].file if s.rule in rule_of else s.rule
-        found += [
-            f"{where}: signature {s.id}: {why}"
-            for why in (*_not_portable(s), *_unreachable(s, book), *_contested(s, book))
-        ]
+        found += [f"{where}: signature {s.id}: {why}" for why in (*_not_portable(s), *_unreachable(s, book), *_contested(s, book))]
     return found
 
 

@@ -25,12 +25,7 @@ def line_of(text: str, key: str = "", table: str = "", index: int = 0) -> int:
             seen[current] = seen.get(current, -1) + 1
             if current == table and seen[current] == index:
                 found = number
-        elif (
-            (hit := _KEY.match(line))
-            and current == table
-            and seen.get(current, 0) == index
-            and hit["key"].split(".")[0] == key
-        ):
+        elif (hit := _KEY.match(line)) and current == table and seen.get(current, 0) == index and hit["key"].split(".")[0] == key:
             return number
         closing = next((q for q in _QUOTES if line.count(q) % 2 == 1), "")
     return found

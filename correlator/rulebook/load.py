@@ -68,9 +68,7 @@ def _messages(folder: Path, predicates: dict[str, Predicate]) -> list[Signature]
         found = messages(folder)
     except ValueError as exc:
         where, line, why = str(exc).split(":", 2)
-        raise CorrelatorError(
-            "message table cannot be loaded", where=f"{where}:{line}", why=why.strip(), help="see rules/README.md"
-        ) from exc
+        raise CorrelatorError("message table cannot be loaded", where=f"{where}:{line}", why=why.strip(), help="see rules/README.md") from exc
     for s in found:
         if s.fact not in predicates or s.source not in SOURCES:
             raise CorrelatorError(
@@ -97,9 +95,7 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as exc:
-        raise CorrelatorError(
-            "rule cannot be read", where=str(path), why=str(exc), help="a rule is a readable UTF-8 text file"
-        ) from exc
+        raise CorrelatorError("rule cannot be read", where=str(path), why=str(exc), help="a rule is a readable UTF-8 text file") from exc
 
 
 def _predicates(path: Path) -> dict[str, Predicate]:

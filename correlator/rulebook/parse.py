@@ -13,9 +13,7 @@ from correlator.rulebook.lines import line_of
 from correlator.rulebook.model import Condition, Predicate, Rule
 
 SOURCES = frozenset("python c10d nccl kernel slurm kubernetes ray mpi deepspeed trainer any".split())
-PHASES = frozenset(
-    "launch rendezvous data forward-backward collective optimizer checkpoint evaluation teardown".split()
-)
+PHASES = frozenset("launch rendezvous data forward-backward collective optimizer checkpoint evaluation teardown".split())
 SEVERITIES = frozenset("low medium high critical".split())
 MATURITIES = frozenset("stable incubating".split())
 ENGINES = frozenset(("re", "regex"))
@@ -62,9 +60,7 @@ class _Parser:
         except tomllib.TOMLDecodeError as exc:
             line = re.search(r"line (\d+)", str(exc))
             where = f"{path}:{line[1] if line else len(text.splitlines())}"
-            raise CorrelatorError(
-                "rule is not valid TOML", where=where, why=str(exc), help="quote patterns with ''' and check brackets"
-            ) from exc
+            raise CorrelatorError("rule is not valid TOML", where=where, why=str(exc), help="quote patterns with ''' and check brackets") from exc
 
     def rule(self) -> Rule:
         """The checked rule."""
@@ -81,9 +77,7 @@ class _Parser:
                 "failure_class",
             )
         if category != raw["category"]:
-            raise self.error(
-                f"class {raw['failure_class']} belongs to category {category}", "change category", "category"
-            )
+            raise self.error(f"class {raw['failure_class']} belongs to category {category}", "change category", "category")
         signatures = tuple(self.signature(s, i) for i, s in enumerate(raw.get("signature", [])))
         names = [s.id for s in signatures]
         for index, name in enumerate(names):
@@ -93,15 +87,11 @@ class _Parser:
         self.table(diagnosis, _DIAGNOSIS, "diagnosis")
         self.table(raw["doc"], _DOC, "doc")
         if not signatures and not diagnosis.get("root"):
-            raise self.error(
-                "a rule needs a signature or diagnosis.root", "say which fact it explains", table="diagnosis"
-            )
+            raise self.error("a rule needs a signature or diagnosis.root", "say which fact it explains", table="diagnosis")
         for index, example in enumerate(raw.get("example", [])):
             self.example(example, index)
         if raw["maturity"] == "stable" and not any(e["expect"] == "silent" for e in raw.get("example", [])):
-            raise self.error(
-                "a stable rule needs a silent example", 'add [[example]] with expect = "silent"', "maturity"
-            )
+            raise self.error("a stable rule needs a silent example", 'add [[example]] with expect = "silent"', "maturity")
         for key, pattern in diagnosis.get("config", {}).items():
             self.pattern(str(pattern), f"config {key}", "config")
         root = self.conditions(diagnosis.get("root", []), "root")
@@ -121,16 +111,12 @@ class _Parser:
         self.one_of(row, "source", SOURCES, "signature", index)
         self.one_of(row, "engine", ENGINES, "signature", index)
         if row["fact"] not in self.predicates:
-            raise self.error(
-                f"unknown predicate {row['fact']}", "use a name from rules/predicates.toml", "fact", "signature", index
-            )
+            raise self.error(f"unknown predicate {row['fact']}", "use a name from rules/predicates.toml", "fact", "signature", index)
         engine = row.get("engine", "re")
         try:
             pattern = compiled(row["pattern"], engine)
         except Exception as exc:  # re.error, or the regex module's own
-            raise self.error(
-                f"pattern does not compile: {exc}", "fix the regular expression", "pattern", "signature", index
-            ) from exc
+            raise self.error(f"pattern does not compile: {exc}", "fix the regular expression", "pattern", "signature", index) from exc
         if not pattern.search(row["sample"]):
             raise self.error(
                 f"sample of signature {row['id']} does not match its pattern",
@@ -162,17 +148,13 @@ class _Parser:
                     "diagnosis",
                 )
             if row.get("fact") not in self.predicates:
-                raise self.error(
-                    f"unknown predicate {row.get('fact')}", "use a name from rules/predicates.toml", key, "diagnosis"
-                )
+                raise self.error(f"unknown predicate {row.get('fact')}", "use a name from rules/predicates.toml", key, "diagnosis")
             for attr, wanted in row.get("where", {}).items():
                 for pattern in wanted if isinstance(wanted, list) else [wanted]:
                     self.pattern(str(pattern), f"where {attr}", key)
         return tuple(Condition(row["fact"], dict(row.get("where", {}))) for row in rows)
 
-    def own(
-        self, root: tuple[Condition, ...], wanted: list[str], signatures: tuple[Signature, ...]
-    ) -> tuple[Condition, ...]:
+    def own(self, root: tuple[Condition, ...], wanted: list[str], signatures: tuple[Signature, ...]) -> tuple[Condition, ...]:
         """Root conditions narrowed to facts that carry one of the rule's own signatures."""
         facts = {s.id: s.fact for s in signatures}
         for name in wanted:
@@ -210,9 +192,7 @@ class _Parser:
         for key, value in row.items():
             if key not in shape:
                 inside = f" in {name}" if name else ""
-                raise self.error(
-                    f"unknown key {key}{inside}", f"known keys: {', '.join(sorted(shape))}", key, name, index
-                )
+                raise self.error(f"unknown key {key}{inside}", f"known keys: {', '.join(sorted(shape))}", key, name, index)
             if not isinstance(value, shape[key]):
                 raise self.error(
                     f"{key} has the wrong type: {type(value).__name__}",
@@ -236,9 +216,7 @@ class _Parser:
         try:
             compiled(pattern)
         except re.error as exc:
-            raise self.error(
-                f"pattern of {what} does not compile: {exc}", "fix the regular expression", key, "diagnosis"
-            ) from exc
+            raise self.error(f"pattern of {what} does not compile: {exc}", "fix the regular expression", key, "diagnosis") from exc
 
     def error(self, why: str, fix: str, key: str = "", table: str = "", index: int = 0) -> CorrelatorError:
         """An error at the line of a key."""
@@ -250,8 +228,6 @@ def _type_name(kind: Any) -> str:
     return " or ".join(names[k] for k in (kind if isinstance(kind, tuple) else (kind,)))
 
 
-def rule_error(
-    path: Path, text: str, why: str, fix: str, key: str = "", table: str = "", index: int = 0
-) -> CorrelatorError:
+def rule_error(path: Path, text: str, why: str, fix: str, key: str = "", table: str = "", index: int = 0) -> CorrelatorError:
     line = line_of(text, key, table, index)
     return CorrelatorError("rule cannot be loaded", where=f"{path}:{line}", why=why, help=fix)

@@ -59,11 +59,7 @@ def _value(rows: list[_Row], at: int, indent: int, depth: int) -> tuple[Any, int
 
 def _sequence(rows: list[_Row], at: int, own: int, depth: int) -> tuple[list[Any], int]:
     items: list[Any] = []
-    while (
-        (at := _skip(rows, at)) < len(rows)
-        and rows[at][0] == own
-        and (rows[at][1] == "-" or rows[at][1].startswith("- "))
-    ):
+    while (at := _skip(rows, at)) < len(rows) and rows[at][0] == own and (rows[at][1] == "-" or rows[at][1].startswith("- ")):
         inner = rows[at][1][1:].lstrip()
         if inner and (_KEY.match(inner) or inner.startswith("- ")):  # the item's first key stands behind the dash
             rows[at] = (own + len(rows[at][1]) - len(inner), inner)
@@ -84,9 +80,7 @@ def _map(rows: list[_Row], at: int, own: int, depth: int) -> tuple[dict[str, Any
             found[key], at = _scalar(rows, at, own, value)
             continue
         below = _skip(rows, at + 1)
-        dash = (
-            below < len(rows) and rows[below][0] == own and (rows[below][1] == "-" or rows[below][1].startswith("- "))
-        )
+        dash = below < len(rows) and rows[below][0] == own and (rows[below][1] == "-" or rows[below][1].startswith("- "))
         found[key], at = _value(rows, at + 1, own if dash else own + 1, depth + 1)
     return found, at
 

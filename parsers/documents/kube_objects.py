@@ -41,9 +41,7 @@ def claims(path: str, head: bytes) -> bool:
     if head.lstrip()[:1] == b"{":
         return _CORE_JSON.search(head) is not None and _JSON_KIND.search(head) is not None
     first = next((row for row in head.split(b"\n") if row.strip() and not row.startswith((b"#", b"---", b"$"))), b"")
-    return (
-        first.startswith(b"apiVersion:") and _CORE_YAML.search(head) is not None and _YAML_KIND.search(head) is not None
-    )
+    return first.startswith(b"apiVersion:") and _CORE_YAML.search(head) is not None and _YAML_KIND.search(head) is not None
 
 
 def parse(path: str, data: bytes, out: Sink) -> None:
@@ -123,11 +121,7 @@ def _pod(pod: dict[str, Any], where: _Lines, out: Sink) -> None:
                 )
     taken = [
         status.get("reason"),
-        *(
-            c.get("reason")
-            for c in _list(status.get("conditions"))
-            if c.get("type") == "DisruptionTarget" and c.get("status") == "True"
-        ),
+        *(c.get("reason") for c in _list(status.get("conditions")) if c.get("type") == "DisruptionTarget" and c.get("status") == "True"),
     ]
     for reason in dict.fromkeys(r for r in taken if r in _TAKEN):
         _say(
@@ -159,12 +153,7 @@ def _event(item: dict[str, Any], where: _Lines, out: Sink) -> None:
     """One event, in the words of ``kubectl get events``. Repeats are folded: ``lastTimestamp`` is the newest of ``count``."""
     about = _map(item.get("involvedObject") or item.get("regarding"))
     series = _map(item.get("series"))
-    printed = (
-        item.get("lastTimestamp")
-        or series.get("lastObservedTime")
-        or item.get("eventTime")
-        or item.get("deprecatedLastTimestamp")
-    )
+    printed = item.get("lastTimestamp") or series.get("lastObservedTime") or item.get("eventTime") or item.get("deprecatedLastTimestamp")
     reason, note = str(item.get("reason") or ""), str(item.get("message") or item.get("note") or "")
     before = len(out.events)
     thing = f"{str(about.get('kind') or '').lower()}/{about.get('name') or ''}"

@@ -112,9 +112,7 @@ def _records(rows: list[tuple[int, str]]) -> Iterator[tuple[Line, dict[str, str]
                 quoted = document_line(no, text.strip())
 
 
-def _job(
-    line: Line, record: dict[str, str], out: Sink, *, state: str, job: str, origin: str, whole: bool, ends: bool = True
-) -> None:
+def _job(line: Line, record: dict[str, str], out: Sink, *, state: str, job: str, origin: str, whole: bool, ends: bool = True) -> None:
     """One job or step. ``whole``: the row of the job itself; ``ends``: this row says how its tasks ended."""
     name = state.split()[0].rstrip("+") if state else ""
     line.stamp = _stamp(record.get("End") or record.get("EndTime") or "")
@@ -150,9 +148,7 @@ def _job(
             uid=int(by[1]) if by else None,
         )
     elif whole and name in ("NODE_FAIL", "BOOT_FAIL"):  # of several nodes the record does not say which one
-        out.event(
-            "host_gone", line, source=SOURCE, refine=True, scope="host", host=node, job=job, reason="node failure"
-        )
+        out.event("host_gone", line, source=SOURCE, refine=True, scope="host", host=node, job=job, reason="node failure")
     elif ends and name == "OUT_OF_MEMORY":
         out.event("killed_by_kernel", line, source=SOURCE, scope="host", host=node, job=job)
     elif ends and name == "FAILED" and (m := re.fullmatch(r"(\d+):(\d+)", record.get("ExitCode", ""))):
@@ -177,13 +173,9 @@ def _node(line: Line, record: dict[str, str], out: Sink) -> None:
         line.stamp, reason = _stamp(m["at"]), reason[: m.start()].strip()
     host = record["NodeName"].split(".")[0]
     if _GONE_STATES.search(state.replace("+", " ")):
-        out.event(
-            "host_gone", line, source=SOURCE, refine=True, scope="host", host=host, state=state, reason=reason or None
-        )
+        out.event("host_gone", line, source=SOURCE, refine=True, scope="host", host=host, state=state, reason=reason or None)
     elif "DRAIN" in state:
-        out.event(
-            "warned", line, source=SOURCE, scope="host", host=host, why="drained", state=state, reason=reason or None
-        )
+        out.event("warned", line, source=SOURCE, scope="host", host=host, why="drained", state=state, reason=reason or None)
 
 
 def _single(nodes: str) -> str | None:

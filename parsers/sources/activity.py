@@ -64,14 +64,7 @@ SAMPLES = (
 def parse(line: Line, out: Sink) -> bool:
     """One milestone. Errors, tracebacks and long sentences about what could happen are no milestones."""
     text = line.msg
-    if (
-        line.level in ("ERROR", "FATAL")
-        or len(text) > 500
-        or text.startswith(("    ", "  File "))
-        or "rror" in text
-        or "ailed" in text
-        or "SIG" in text
-    ):
+    if line.level in ("ERROR", "FATAL") or len(text) > 500 or text.startswith(("    ", "  File ")) or "rror" in text or "ailed" in text or "SIG" in text:
         return False
     if "<" in text and find_bar(text) is not None:  # told by `steps`
         return False

@@ -28,7 +28,9 @@ _STORE_BARRIER = re.compile(
     r"Timed out initializing process group in store based barrier on rank:? (\d+).*?world_size=(\d+), (?:num_workers_joined|worker_count)=(\d+)"
     r"(?:, timeout=(\d+):(\d\d):(\d\d))?"
 )
-_LISTEN = re.compile(r"failed to listen on any local network address.*?port: (\d+).*?(?:EADDRINUSE|ddress already in use)|EADDRINUSE|[Aa]ddress already in use", re.DOTALL)
+_LISTEN = re.compile(
+    r"failed to listen on any local network address.*?port: (\d+).*?(?:EADDRINUSE|ddress already in use)|EADDRINUSE|[Aa]ddress already in use", re.DOTALL
+)
 _UNIQUE_ID = re.compile(r"\[(\d+)\] is setting up NCCL communicators? and retrieving ncclUniqueId from (?:\[(\d+)\]|roots)")
 _LOST = re.compile(r"recvValue|sendBytes|recvVector|[Ff]ailed to recv, got 0 bytes|[Cc]onnection was likely closed\. Did the remote server shutdown or crash")
 _UNREACHABLE = re.compile(r"No route to host|Network is unreachable|Host is unreachable")

@@ -32,13 +32,9 @@ _OVERFLOW = re.compile(
     r"OVERFLOW! (?:Rank (?P<rank>-?\d+) )?Skipping step\.|(?:\[Rank \d+\] )?Overflow detected\. Skipping step|fp16 dynamic loss scale overflow! |"
     r"[^o]Grad overflow on iteration[: ]+(?P<it>\d+)|^Grad overflow on iteration[: ]+(?P<it2>\d+)"
 )
-_SCALE = re.compile(
-    r"Attempted loss scale: (?P<a>[\d.]+(?:e[+-]?\d+)?)(?:, reducing to (?P<b>[\d.]+(?:e[+-]?\d+)?)|, but hysteresis is (?P<h>\d+))?"
-)
+_SCALE = re.compile(r"Attempted loss scale: (?P<a>[\d.]+(?:e[+-]?\d+)?)(?:, reducing to (?P<b>[\d.]+(?:e[+-]?\d+)?)|, but hysteresis is (?P<h>\d+))?")
 _REDUCE = re.compile(r"Reducing dynamic loss scale from (?P<a>[\d.e+]+) to (?P<b>[\d.e+]+)")
-_MEMORY = re.compile(
-    r"CPU Virtual Memory:\s+used = (?P<used>[\d.]+) GB, percent = (?P<pct>[\d.]+)%|vm %: (?P<vm>[\d.]+)"
-)
+_MEMORY = re.compile(r"CPU Virtual Memory:\s+used = (?P<used>[\d.]+) GB, percent = (?P<pct>[\d.]+)%|vm %: (?P<vm>[\d.]+)")
 _DISAGREE = re.compile(
     r"(?:Detected a )?disagreement (?:on list (?P<what>length|contents) )?between rank ?(?P<other>\d+) and rank ?(?P<self>\d+):\s*(?P<rest>.*)", re.DOTALL
 )  # fmt: skip
@@ -48,9 +44,7 @@ _LOADED = re.compile(
     r"(?:successfully read \d+ ZeRO state_dicts|loading \d+ zero partition checkpoints|loaded universal zero checkpoints from \S+) for rank (?P<rank>\d+)"
 )
 _SAVED = re.compile(r"\[Torch\] (?:Saved|Checkpoint (?P<tag>\S+) is ready now)")
-_SAVING = re.compile(
-    r"\[Torch\] (?:Saving|Checkpoint (?P<tag>\S+) is about to be saved)|Saving model checkpoint: (?P<path>\S+)"
-)
+_SAVING = re.compile(r"\[Torch\] (?:Saving|Checkpoint (?P<tag>\S+) is about to be saved)|Saving model checkpoint: (?P<path>\S+)")
 _LATEST = re.compile(r"Unable to find latest file at (?P<path>\S+?),? ")
 _TAG = re.compile(r"\[rank=(?P<rank>\d+)\] The checkpoint tag name '(?P<tag>[^']*)' is not consistent")
 _PIPE_STAGE = re.compile(r"\bRANK=(?P<rank>\d+) STAGE=(?P<stage>\d+) ")

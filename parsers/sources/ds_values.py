@@ -86,9 +86,7 @@ def _split(text: str) -> Iterator[tuple[str, str]]:
         yield name, text[end:stop].strip().rstrip(",")
 
 
-def flatten(
-    value: dict[str, Any], lines: Sequence[str], prefix: str = "", start: int = 0
-) -> Iterator[tuple[str, str, int]]:
+def flatten(value: dict[str, Any], lines: Sequence[str], prefix: str = "", start: int = 0) -> Iterator[tuple[str, str, int]]:
     """(dotted key, value, index of the line that holds it), in the order of the document.
 
     The line is found by the key's text, searched forward from its parent: keys of one object may repeat elsewhere.

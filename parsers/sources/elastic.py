@@ -23,7 +23,9 @@ _STOP = re.compile(r"Sending process (\d+) closing signal (\w+)")
 _HARD = re.compile(r"Unable to shutdown process (\d+) via \S+, forcefully exiting via (\S+)")
 _FAILED = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+) \(pid: (\d+)\)")
 _DEATH = re.compile(r"Received (?:Signals\.)?(\w+) death signal")
-_STUCK = re.compile(r"Worker pid=(\d+) (?:entered|stuck in) uninterruptible sleep \(D-state\)(?:.*? for ([\d.]+)s)?|Process (\d+) did not exit after SIGKILL within ([\d.]+)s")
+_STUCK = re.compile(
+    r"Worker pid=(\d+) (?:entered|stuck in) uninterruptible sleep \(D-state\)(?:.*? for ([\d.]+)s)?|Process (\d+) did not exit after SIGKILL within ([\d.]+)s"
+)
 _RESTART = re.compile(r"Worker group FAILED\. (\d+)/(\d+) attempts left|Detected (\d+) new nodes from group_rank=(\d+)")
 _REMOVED = re.compile(r"the node\(s\) (.+?) have been removed from the rendezvous .* since they had no heartbeat")
 _NODE = re.compile(r"'([^']+)_\d+_\d+'")

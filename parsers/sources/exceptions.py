@@ -18,7 +18,8 @@ TEXT_LIMIT = 300
 
 # names that follow PEP 8 (…Error, …Exception) and the few standard ones that do not
 CONVENTIONAL = re.compile(
-    r"^(?P<type>(?:[A-Za-z_][\w]*\.)*(?:[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning|Failure|Fault|Timeout|Iteration|Abort)\w*|[A-Z]\w*Err))(?:: ?(?P<text>.*))?$", re.DOTALL
+    r"^(?P<type>(?:[A-Za-z_][\w]*\.)*(?:[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning|Failure|Fault|Timeout|Iteration|Abort)\w*|[A-Z]\w*Err))(?:: ?(?P<text>.*))?$",
+    re.DOTALL,
 )
 ANY = re.compile(r"^(?P<type>(?:[A-Za-z_]\w*\.)*_?[A-Z]\w*|(?:[A-Za-z_]\w*\.)+(?:error|timeout|gaierror|herror))(?:: ?(?P<text>.*))?$", re.DOTALL)
 

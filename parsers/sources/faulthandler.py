@@ -139,7 +139,9 @@ class Block:
                 out.event(kind, self.first, source=NAME, **{**common, "why": "terminate", **found[1]})
                 return
         if "CUDA error" in self.what:
-            out.event("raised", self.first, source="c10d", refine=True, **{**common, "message": self.what, "exception": "CUDA error", "text": self.what[:200], "uncaught": True})
+            out.event(
+                "raised", self.first, source="c10d", refine=True, **{**common, "message": self.what, "exception": "CUDA error", "text": self.what[:200], "uncaught": True}
+            )
             return
         kind = "aborted" if "DistBackendError" in text or "NCCL" in text else "crashed"
         out.event(kind, self.first, source=NAME, signal="SIGABRT", why="std::terminate", **common)

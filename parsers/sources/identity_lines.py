@@ -62,12 +62,8 @@ _NAMES = {"r": "global_rank", "w": "world_size", "l": "local_rank", "p": "pid", 
 _LOCAL = re.compile(r"\blocal[ _]rank[=:]? ?(\d+)\b", re.IGNORECASE)
 _HOST = re.compile(r"\b(?:host(?:name)?|node)[=:] ?([A-Za-z][\w.-]*)")
 _OWN_PID = re.compile(r"\bpid[=: ]+(\d+)")
-_PID = re.compile(
-    r"\bpid[ =](?P<p>\d+) (?:is|->|=) (?:global )?rank (?P<r>\d+)\b|\b[Rr]ank (?P<r2>\d+) (?:is|has|->) pid (?P<p2>\d+)\b"
-)
-_HEADER = re.compile(
-    r"(?:^|[^\w\s]\s*)(?:[\[(][Rr]ank[ =:]*(?P<a>\d+)[\])]|rank=(?P<b>\d+)(?:/(?P<w>\d+))? \||rank(?P<c>\d+)\[(?P<p>\d+)\])"
-)
+_PID = re.compile(r"\bpid[ =](?P<p>\d+) (?:is|->|=) (?:global )?rank (?P<r>\d+)\b|\b[Rr]ank (?P<r2>\d+) (?:is|has|->) pid (?P<p2>\d+)\b")
+_HEADER = re.compile(r"(?:^|[^\w\s]\s*)(?:[\[(][Rr]ank[ =:]*(?P<a>\d+)[\])]|rank=(?P<b>\d+)(?:/(?P<w>\d+))? \||rank(?P<c>\d+)\[(?P<p>\d+)\])")
 _FRONT = re.compile(r"^\[(?:user )?[Rr]ank ?(?P<a>\d+)\] (?!\w+Watchdog)(?=[a-z])")
 _SUFFIX = re.compile(r" \(rank (?P<a>\d+)\)\s*$")
 _RANK_ZERO_LOGGER = re.compile(r"\b(?:log_dist|print_dist|log_rank_?0\w*)\b|logging\.py")

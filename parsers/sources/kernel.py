@@ -50,7 +50,9 @@ _AER = re.compile(r"AER: (?:Multiple )?(?P<what>Corrected|Uncorrect\w+ \((?:Non-
 _SEGV = re.compile(r"(?P<comm>[\w./:+ -]+)\[(?P<pid>\d+)\]:? (?:segfault at|general protection fault)(?:.*? in (?P<library>[\w.+-]+))?")
 _HUNG = re.compile(r"task (?P<comm>[^:]+):(?P<pid>\d+) blocked for more than (?P<s>\d+) seconds|soft lockup.* stuck for (?P<s2>\d+)s! \[(?P<comm2>[^:]+):(?P<pid2>\d+)\]")
 _STORAGE_SLOW = re.compile(r"nfs: server (?P<server>\S+) (?P<what>not responding|OK)|Connection to (?P<target>\S+) \(at (?P<nid>[^)]+)\) was lost|Connection restored")
-_FS = re.compile(r"EXT4-fs \((?P<ext>[^)]+)\): Remounting filesystem read-only|XFS \((?P<xfs>[^)]+)\):.*[Ss]hutting down filesystem|This client was evicted by (?P<lustre>\S+)")
+_FS = re.compile(
+    r"EXT4-fs \((?P<ext>[^)]+)\): Remounting filesystem read-only|XFS \((?P<xfs>[^)]+)\):.*[Ss]hutting down filesystem|This client was evicted by (?P<lustre>\S+)"
+)
 
 SAMPLES = (
     Sample("[  +0.000006] NVRM: Xid (PCI:0000:5e:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",

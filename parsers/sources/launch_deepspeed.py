@@ -196,8 +196,4 @@ def _table(text: str) -> dict[str, list[int]]:
 def _clean(value: Any) -> dict[str, list[int]]:
     if not isinstance(value, dict):
         return {}
-    return {
-        str(k): [int(i) for i in v]
-        for k, v in value.items()
-        if isinstance(v, list) and all(isinstance(i, int) for i in v)
-    }
+    return {str(k): [int(i) for i in v] for k, v in value.items() if isinstance(v, list) and all(isinstance(i, int) for i in v)}

@@ -23,7 +23,9 @@ _ABORT = re.compile(r"MPI_ABORT was invoked on rank (\d+)")
 _ABORT_CODE = re.compile(r"^\s*with errorcode (-?\d+)")
 _HYDRA = re.compile(r"PID (\d+) RUNNING AT (\S+)")
 _HYDRA_CODE = re.compile(r"EXIT CODE: (\d+)")
-_MVAPICH = re.compile(r"\[(?P<node>[\w.-]+):mpispawn_\d+\]\[\w+\] MPI process \(rank: (?P<rank>\d+), pid: (?P<pid>\d+)\) (?:terminated with signal (?P<signal>\d+)|exited with status (?P<code>\d+))")
+_MVAPICH = re.compile(
+    r"\[(?P<node>[\w.-]+):mpispawn_\d+\]\[\w+\] MPI process \(rank: (?P<rank>\d+), pid: (?P<pid>\d+)\) (?:terminated with signal (?P<signal>\d+)|exited with status (?P<code>\d+))"
+)
 _CAUGHT = re.compile(r"\[(?P<node>[\w.-]+):mpi_rank_(?P<rank>\d+)\]\[error_sighandler\] Caught error: .*\(signal (?P<signal>\d+)\)")
 
 SAMPLES = (

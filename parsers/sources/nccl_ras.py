@@ -31,9 +31,7 @@ _RANK = re.compile(
     r"(?:GPU (?P<gpu>\d+)(?: \(NVML \d+\))? managed by process (?P<pid>\d+) on node (?P<node>\S+)|\[process information not found\])"
 )
 _COUNTS = re.compile(r"Communicator ranks have different (?:(?P<op>\w+) operation counts|status)")
-_MOST = re.compile(
-    r"^\s+\d+ ranks have (?:launched up to operation (?P<count>\d+)|(?P<none>not launched any operations)|status (?P<status>\w+))"
-)
+_MOST = re.compile(r"^\s+\d+ ranks have (?:launched up to operation (?P<count>\d+)|(?P<none>not launched any operations)|status (?P<status>\w+))")
 
 SAMPLES = (
     Sample("DEAD\n  1 job process is considered dead (unreachable via the RAS network)\n  Process 2311 on node 172.16.4.20 managing GPU 2",

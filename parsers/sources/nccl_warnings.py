@@ -12,15 +12,11 @@ from typing import Any
 
 # name or address of a peer with its port: node-b03<41122>, 10.0.0.2<51442>, fe80::1%eth0<40000>
 _PEER = re.compile(r"(?P<peer>[\w.:%\-]+)<(?P<port>\d+)>")
-_COMPLETION = re.compile(
-    r"Got completion (?:from peer \S+ )?with (?:error |status=? ?)(?:(?P<name>[A-Z_]+)\()?(?P<status>\d+)"
-)
+_COMPLETION = re.compile(r"Got completion (?:from peer \S+ )?with (?:error |status=? ?)(?:(?P<name>[A-Z_]+)\()?(?P<status>\d+)")
 _VENDOR = re.compile(r"vendor[ _]err[ =](\d+)")
 _HCA = re.compile(r"\b(?:hca|on dev) (?P<hca>[\w\-]+)|NET/IB ?: (?P<port_of>[\w\-]+):\d+ ")
 _ERRNO = re.compile(r"failed(?: with(?: error)?)? ?: ?(?P<text>[A-Z][^,(<]*)|returned (?P<returned>[A-Z][^,]*), exceeded")
-_EVENT = re.compile(
-    r"(?:async fatal event(?: on (?:QP|CQ|SRQ)\b[^:]*)?|Got (?:non-fatal async|async error|async) event) ?: ?(?P<event>[A-Za-z_ ]+)"
-)
+_EVENT = re.compile(r"(?:async fatal event(?: on (?:QP|CQ|SRQ)\b[^:]*)?|Got (?:non-fatal async|async error|async) event) ?: ?(?P<event>[A-Za-z_ ]+)")
 _CUDA = re.compile(r"Cuda failure (?:(?P<code>\d+) )?'(?P<text>[^']*)'")
 
 # ibv_wc_status: what the status says of this side (nccl.md 5.2). 12 and 13 blame the peer or the path.
@@ -106,9 +102,7 @@ _DRIVER = re.compile(
     r"invalid argument|system not yet initialized|invalid device ordinal|no CUDA-capable device|initialization error"
     r"|driver version is insufficient|operation not supported|CUDA driver"
 )
-_DEVICE = re.compile(
-    r"ECC|uncorrectable|NVLink|fallen off|device (?:is )?lost|GPU is lost|hardware stack|device not ready|unrecoverable"
-)
+_DEVICE = re.compile(r"ECC|uncorrectable|NVLink|fallen off|device (?:is )?lost|GPU is lost|hardware stack|device not ready|unrecoverable")
 
 
 def _cuda(msg: str) -> Warning_ | None:
@@ -168,9 +162,7 @@ def _connection(msg: str) -> Warning_ | None:
         gone = "No such device" in msg
         remote = re.search(r"remote GID (\S+)", msg)
         attrs: dict[str, Any] = {"errno": text, "remote_gid": remote[1].rstrip(",") if remote else None}
-        return Warning_("link_down", {**attrs, "fault": "No such device", "scope": "host"}) if gone else Warning_(
-            "net_unreachable", attrs
-        )
+        return Warning_("link_down", {**attrs, "fault": "No such device", "scope": "host"}) if gone else Warning_("net_unreachable", attrs)
     if _NO_PATH.search(msg) or (connects and "imed out" in msg):
         return Warning_("net_unreachable", {"errno": text})
     if connects or re.search(
@@ -205,9 +197,7 @@ def _completion(msg: str) -> Warning_ | None:
 
 
 _SHM = re.compile(r"failed to extend \S+ to|shared memory segment|(?:posix_fallocate|ftruncate|shm_open|mmap) failed.*No space left")
-_ARGUMENT = re.compile(
-    r"^\w+ : (?:\w+ (?:allocated on device|\S+ is not a valid pointer|argument is NULL)|invalid (?:root|type|reduction operation))"
-)
+_ARGUMENT = re.compile(r"^\w+ : (?:\w+ (?:allocated on device|\S+ is not a valid pointer|argument is NULL)|invalid (?:root|type|reduction operation))")
 _OWN_FAULT = re.compile(
     r"^Call to [\w ]+(?:\(\))? (?:failed|returned)|^ibv_post_(?:send|recv)|no (?:usable listening |socket |IP )?interface found"
     r"|no device found|Failed to initialize any NET plugin|cudaIpcGetMemHandle failed|failed to peer with device",
@@ -219,9 +209,7 @@ def _local(msg: str) -> Warning_ | None:
     """Everything else that went wrong in this very process or host."""
     if _SHM.search(msg):
         return Warning_("shm_exhausted")
-    if re.match(r"Failed to malloc|Unrecoverable error detected: malloc", msg) or (
-        msg.startswith("Call to ") and "Cannot allocate memory" in msg and "ibv_" not in msg
-    ):
+    if re.match(r"Failed to malloc|Unrecoverable error detected: malloc", msg) or (msg.startswith("Call to ") and "Cannot allocate memory" in msg and "ibv_" not in msg):
         return Warning_("host_memory")
     if "Address already in use" in msg:
         return Warning_("port_taken")

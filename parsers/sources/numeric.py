@@ -49,9 +49,7 @@ _GLOBAL = re.compile(
     re.IGNORECASE,
 )
 _STEP = re.compile(r"\b(?:step|iteration|iter|batch)[ =#:]*(\d+)")
-_SKIPS = re.compile(
-    r"[Ss]kipping (?:this |the )?(?:update|step|batch|optimi[sz]er)|[Ss]kipped (?:update|step)|ignoring gradient|reducing (?:loss )?scale"
-)
+_SKIPS = re.compile(r"[Ss]kipping (?:this |the )?(?:update|step|batch|optimi[sz]er)|[Ss]kipped (?:update|step)|ignoring gradient|reducing (?:loss )?scale")
 _QUOTED = re.compile(r"\s+(?:\w+\.)*[A-Z]\w*(?:Error|Exception): ")
 
 SAMPLES = (

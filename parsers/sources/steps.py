@@ -42,20 +42,11 @@ STEP_PATTERN = "|".join(_STEP_SHAPES)
 _NUM = r"(?P<v>[-+]?(?:\d+(?:,\d{3})*(?:\.\d*)?(?:[eE][-+]?\d+)?|[Nn][Aa][Nn](?:\.0)?|[Ii][Nn][Ff](?:inity)?(?:\.0)?))(?![\w%])"
 _SEP = r"['\"]?\)?\s*[:=]?\s*(?:tensor\()?['\"]?"
 # a job-wide counter is better than the position inside an epoch or a slice
-_GLOBAL = re.compile(
-    r"(?:[Gg]lobal[_ ]step|[Tt]otal[_ ]step|num_updates|current_steps)"
-    + r"['\"]?\s*[:=]?\s*['\"]?(\d+)(?:\s*/\s*(\d+))?"
-)
-_STEP_FIRST = re.compile(
-    r"\W*(?:[Ss]tep|[Ii]teration|iter)['\"]?[\s:=#]*\[?\s*(\d+)(?:\s*/\s*(\d+))?"
-)  # the usual place, found without a search
-_STEP = re.compile(
-    r"(?<![A-Za-z_])(?:[Ss]teps?|[Ii]ter(?:ation)?|it|[Bb]atch)['\"]?[\s:=#]*\[?\s*(\d+)(?:\s*/\s*(\d+))?"
-)
+_GLOBAL = re.compile(r"(?:[Gg]lobal[_ ]step|[Tt]otal[_ ]step|num_updates|current_steps)" + r"['\"]?\s*[:=]?\s*['\"]?(\d+)(?:\s*/\s*(\d+))?")
+_STEP_FIRST = re.compile(r"\W*(?:[Ss]tep|[Ii]teration|iter)['\"]?[\s:=#]*\[?\s*(\d+)(?:\s*/\s*(\d+))?")  # the usual place, found without a search
+_STEP = re.compile(r"(?<![A-Za-z_])(?:[Ss]teps?|[Ii]ter(?:ation)?|it|[Bb]atch)['\"]?[\s:=#]*\[?\s*(\d+)(?:\s*/\s*(\d+))?")
 _EPOCH = re.compile(r"(?<![A-Za-z_])[Ee]p(?:och)?['\"]?\s*[:=]?\s*\[?(\d+)(?![\d.])")
-_EPOCH_POSITION = re.compile(
-    r"Epoch(?:\((?P<mode>\w+)\))?:?\s*\[?(?P<e>\d+)(?:/\d+)?\]?,?\s*\[\s*(?P<n>\d+)/(?P<t>\d+)"
-)
+_EPOCH_POSITION = re.compile(r"Epoch(?:\((?P<mode>\w+)\))?:?\s*\[?(?P<e>\d+)(?:/\d+)?\]?,?\s*\[\s*(?P<n>\d+)/(?P<t>\d+)")
 _TORCHTUNE = re.compile(r"\s*\d+\|(\d+)\|Loss:")
 # Patterns begin with a literal, so that a search skips to it.
 _LOSS = re.compile(r"oss(?![ _-]?[Ss]cal)[\w/.]*" + _SEP + _NUM)
@@ -82,9 +73,7 @@ _SCALE = re.compile(r"scale" + _SEP + _NUM)
 _SKIPPED = re.compile(r"skipped(?: iterations)?[=:]\s*(\d+)")
 _MS_ITERATION = re.compile(r"per iteration \(ms\): ([\d.]+)")
 _STEP_TIME = re.compile(r"_time=?[: ]*([\d.]+)(?! ?ms)")
-_SECONDS = re.compile(
-    r"iter time \(s\): ([\d.]+)|train_step_timing in s['\"]?[=: ]+([\d.]+)|\btime[:=] ?([\d.]+)s?(?=[\s,]|$)"
-)
+_SECONDS = re.compile(r"iter time \(s\): ([\d.]+)|train_step_timing in s['\"]?[=: ]+([\d.]+)|\btime[:=] ?([\d.]+)s?(?=[\s,]|$)")
 _MS_BARE = re.compile(r" ([\d.]+)ms\b")
 _RANK = re.compile(r"(?:^|[^\w\s]\s*|\[user )[Rr]ank[ :=]*(\d+)(?=[\s\]),/|])")
 _DICT_EPOCH = re.compile(r"['\"]epoch['\"]: ['\"]?([\d.]+)")
@@ -155,14 +144,7 @@ def _position(text: str, state: dict[str, int]) -> tuple[int, int | None] | None
 
 
 def _counts_globally(text: str) -> bool:
-    return (
-        "lobal_step" in text
-        or "lobal step" in text
-        or "otal step" in text
-        or "otal_step" in text
-        or "num_updates" in text
-        or "current_steps" in text
-    )
+    return "lobal_step" in text or "lobal step" in text or "otal step" in text or "otal_step" in text or "num_updates" in text or "current_steps" in text
 
 
 def _continue_over_epochs(epoch: int, step: int, total: int | None, state: dict[str, int]) -> int:
@@ -229,9 +211,7 @@ def _emit(
 ) -> None:
     loss = norm = scale = skipped = rank = None
     if "oss" in text or "OSS" in text:
-        losses = [to_float(m["v"]) for m in _LOSS.finditer(text)] or [
-            to_float(m["v"]) for m in _LOSS_UPPER.finditer(text)
-        ]
+        losses = [to_float(m["v"]) for m in _LOSS.finditer(text)] or [to_float(m["v"]) for m in _LOSS_UPPER.finditer(text)]
         if losses:  # of several losses a non-finite one tells most
             loss = next((v for v in losses if v - v != 0.0), losses[0])
     elif m := _CROSS_ENTROPY.search(text):
@@ -250,11 +230,7 @@ def _emit(
         state["skipped"] = count
     if duration_ms is None:
         duration_ms = _duration(text)
-    if (
-        line.rank is None
-        and (at := line.text.find("ank")) >= 0
-        and (m := _RANK.search(line.text, max(0, at - 8), at + 20))
-    ):
+    if line.rank is None and (at := line.text.find("ank")) >= 0 and (m := _RANK.search(line.text, max(0, at - 8), at + 20)):
         rank = int(m[1])
     state["last"] = step
     out.step(

@@ -59,9 +59,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("text", "time", "level", "origin", "rank", "pid", "message"), CASES)
-def test_shapes(
-    text: str, time: str | None, level: str | None, origin: str | None, rank: int | None, pid: int | None, message: str
-) -> None:
+def test_shapes(text: str, time: str | None, level: str | None, origin: str | None, rank: int | None, pid: int | None, message: str) -> None:
     head = read_header(text, REF)
     expected = None
     if time is not None:

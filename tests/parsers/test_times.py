@@ -141,9 +141,7 @@ def test_find_stamp_after_a_prefix(text: str) -> None:
     assert found[0].naive_us == MARCH
 
 
-@pytest.mark.parametrize(
-    "text", ["saved at 2025-03-02 11:00:05", "  time      : 2025-03-02_11:00:05", "x" * 80 + " 2025-03-02 11:00:05"]
-)
+@pytest.mark.parametrize("text", ["saved at 2025-03-02 11:00:05", "  time      : 2025-03-02_11:00:05", "x" * 80 + " 2025-03-02 11:00:05"])
 def test_a_date_inside_a_sentence_is_not_the_lines_time(text: str) -> None:
     assert find_stamp(text, REF) is None
 
@@ -166,15 +164,11 @@ def test_round_trip(when: datetime, fmt: str) -> None:
         late = (when.month, when.day, when.hour, when.minute, when.second) > (12, 3, 0, 0, 0)
         when = when.replace(year=2024 if leap else 2025 if late else 2026)
     seconds = us(when.year, when.month, when.day, when.hour, when.minute, when.second)
-    text = when.strftime(fmt).format(
-        ms=f"{when.microsecond // 1000:03}", us=f"{when.microsecond:06}", epoch=seconds // 1_000_000
-    )
+    text = when.strftime(fmt).format(ms=f"{when.microsecond // 1000:03}", us=f"{when.microsecond:06}", epoch=seconds // 1_000_000)
     found = parse_stamp(text + " message", ref_us=REF)
     assert found is not None, text
     stamp, end = found
-    expected = seconds + (
-        when.microsecond if "{us}" in fmt else when.microsecond // 1000 * 1000 if "{ms}" in fmt else 0
-    )
+    expected = seconds + (when.microsecond if "{us}" in fmt else when.microsecond // 1000 * 1000 if "{ms}" in fmt else 0)
     if fmt != "%y/%m/%d %H:%M:%S":
         assert stamp.naive_us == expected
     else:  # 24/11/12 has three readings; the newest past one counts

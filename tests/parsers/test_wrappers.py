@@ -147,11 +147,7 @@ def test_torn_lines_are_split_at_the_files_own_prefix() -> None:
 SAMPLES = st.sampled_from([SRUN, PDSH, CRI, KUBECTL, ["[default0]:a", "[default1]:b"], ['{"log":"x","time":"1"}']])
 LINES = st.one_of(
     st.text(),
-    st.lists(
-        st.sampled_from(
-            ["[rank3]:", "[default1]:", " 3: ", "node-1: ", "[1,2]<stderr>:", "(A pid=9) ", CRI[0], "{", "\x00", "x"]
-        )
-    ).map("".join),
+    st.lists(st.sampled_from(["[rank3]:", "[default1]:", " 3: ", "node-1: ", "[1,2]<stderr>:", "(A pid=9) ", CRI[0], "{", "\x00", "x"])).map("".join),
 )
 
 

@@ -15,9 +15,7 @@ from correlator.rulebook import load
 BOOK = load()
 
 
-def signature(
-    name: str, pattern: str, *, source: str = "python", fact: str = "raised", rank: int = 0, engine: str = "re"
-) -> Signature:
+def signature(name: str, pattern: str, *, source: str = "python", fact: str = "raised", rank: int = 0, engine: str = "re") -> Signature:
     return Signature(name, f"rule-{name}", source, fact, pattern, rank=rank, engine=engine)
 
 

@@ -40,16 +40,11 @@ def test_sql_that_does_not_run() -> None:
 def test_a_pattern_that_only_python_can_run() -> None:
     (found,) = given(signatures=(Signature("s", "storage-full", "python", "io_failed", r"(?<!x)full", "disk full"),))
     assert found.startswith("signature s: the pattern is not portable to Rust regex")
-    assert (
-        given(signatures=(Signature("s", "storage-full", "python", "io_failed", r"(?<!x)full", "disk full", "regex"),))
-        == []
-    )
+    assert given(signatures=(Signature("s", "storage-full", "python", "io_failed", r"(?<!x)full", "disk full", "regex"),)) == []
 
 
 def test_a_line_that_is_never_looked_at() -> None:
-    (found,) = given(
-        signatures=(Signature("s", "storage-full", "kernel", "link_down", r"ib\d+: (?:up|no)", "ib0: up"),)
-    )
+    (found,) = given(signatures=(Signature("s", "storage-full", "kernel", "link_down", r"ib\d+: (?:up|no)", "ib0: up"),))
     assert "no literal of the first search" in found
 
 

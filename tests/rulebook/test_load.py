@@ -139,9 +139,7 @@ def test_line_of_skips_multi_line_strings_and_counts_tables() -> None:
 
 
 def test_message_tables(tmp_path: Path) -> None:
-    (tmp_path / "a.tsv").write_text(
-        "# c\nid\tsource\tfact\tpattern\ttext\nA1\tpython\traised\t\tRank {rank} (lost) {}.\nA2\tnccl\twarned\tx\\d+\n"
-    )
+    (tmp_path / "a.tsv").write_text("# c\nid\tsource\tfact\tpattern\ttext\nA1\tpython\traised\t\tRank {rank} (lost) {}.\nA2\tnccl\twarned\tx\\d+\n")
     (tmp_path / "xid.tsv").write_text("code\tname\trole\n13\tX\troot\n")
     first, second = messages(tmp_path)
     found = re.search(first.pattern, "Rank 3 (lost) its node.")

@@ -19,22 +19,15 @@ JUMP = [*STEADY, (5.5, "nan"), ("nan", "nan"), ("nan", "nan")]
 RAMP = [(5.8, 0.4), (5.9, 1.3), (6.4, 5.1), (7.9, 21.0), (9.9, 90.0), ("nan", "nan"), ("nan", "nan")]
 
 
-def diagnose(
-    tmp_path: Path, steps: list[Any], *, raises: str = "", settings: str = "", release: str = ""
-) -> dict[str, Any]:
+def diagnose(tmp_path: Path, steps: list[Any], *, raises: str = "", settings: str = "", release: str = "") -> dict[str, Any]:
     """The primary incident of a job of three ranks that all print the same steps."""
     logs = tmp_path / "logs"
     logs.mkdir()
     for rank in range(3):
         lines = [f"2026-05-03 10:00:00,000 INFO train: rank={rank} world_size=3 starting"]
         if release and rank == 0:
-            lines.append(
-                f"[2026-05-03 10:00:00,500] [INFO] [logging.py:107:log_dist] [Rank 0] DeepSpeed info: version={release}, git-hash=unknown, git-branch=unknown"
-            )
-        lines += [
-            f"2026-05-03 10:00:{i:02d},100 INFO train: step {i}/40 loss={loss} grad_norm={norm}"
-            for i, (loss, norm) in enumerate(steps, 1)
-        ]
+            lines.append(f"[2026-05-03 10:00:00,500] [INFO] [logging.py:107:log_dist] [Rank 0] DeepSpeed info: version={release}, git-hash=unknown, git-branch=unknown")
+        lines += [f"2026-05-03 10:00:{i:02d},100 INFO train: step {i}/40 loss={loss} grad_norm={norm}" for i, (loss, norm) in enumerate(steps, 1)]
         if raises:
             lines += [
                 f"[rank{rank}]: Traceback (most recent call last):",

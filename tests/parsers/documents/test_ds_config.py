@@ -48,8 +48,6 @@ def test_broken_json_is_a_problem() -> None:
 
 
 def test_logs_are_not_claimed() -> None:
-    assert not ds_config.claims(
-        "train.log", b'[2024-05-01 12:34:56,789] [INFO] json = {\n "zero_optimization": {"stage": 3}}'
-    )
+    assert not ds_config.claims("train.log", b'[2024-05-01 12:34:56,789] [INFO] json = {\n "zero_optimization": {"stage": 3}}')
     assert not ds_config.claims("metrics.jsonl", b'{"step": 1, "note": "zero_optimization"}\n{"step": 2}\n')
     assert not ds_config.claims("config.json", b'{"model_type": "llama"}')

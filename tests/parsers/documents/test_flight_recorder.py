@@ -78,7 +78,9 @@ def test_ranks_are_parsed_never_evaluated() -> None:
 
 
 def test_json_form() -> None:
-    raw = json.loads(json.dumps(dump([entry(1, time_discovered_started_ns=0, time_discovered_completed_ns=CREATED_NS), entry(2, state="scheduled", time_discovered_completed_ns=0)])))
+    raw = json.loads(
+        json.dumps(dump([entry(1, time_discovered_started_ns=0, time_discovered_completed_ns=CREATED_NS), entry(2, state="scheduled", time_discovered_completed_ns=0)]))
+    )
     out = read(json.dumps(raw).encode(), "fr/json_rank_12.json")
     (done,) = events(out, "completed")
     assert (done.rank, done.seq) == (12, 1)
@@ -145,7 +147,14 @@ def test_damage_is_a_problem(data: bytes, kind: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "rank"),
-    [("nccl_trace_rank_7", 7), ("comm_lib_trace_rank_12", 12), ("rank_3_20261130.json", 3), ("mydump42", 42), ("fr_trace_20261130_101112.json", None), ("dump.pickle", None)],
+    [
+        ("nccl_trace_rank_7", 7),
+        ("comm_lib_trace_rank_12", 12),
+        ("rank_3_20261130.json", 3),
+        ("mydump42", 42),
+        ("fr_trace_20261130_101112.json", None),
+        ("dump.pickle", None),
+    ],
 )
 def test_rank_of_a_file_name(name: str, rank: int | None) -> None:
     assert flight_recorder.rank_of(f"a/rank_9/{name}") == rank

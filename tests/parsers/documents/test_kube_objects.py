@@ -103,9 +103,7 @@ def test_how_a_container_ended(code: int, signal: str | None) -> None:
     assert (found.attrs["by"], found.attrs["exitcode"], found.attrs.get("signal")) == ("kubernetes", code, signal)
     assert (found.attrs["pod"], found.attrs["kube_node"]) == ("llm-worker-3", "gpu-node-4")
     assert found.stamp is not None and found.stamp.utc_us == us(2026, 3, 2, 11, 0, 5)
-    assert (
-        found.line == json.dumps(value, indent=4).split("\n").index(f'                        "exitCode": {code},') + 1
-    )
+    assert found.line == json.dumps(value, indent=4).split("\n").index(f'                        "exitCode": {code},') + 1
 
 
 def test_yaml_says_the_same() -> None:
@@ -159,12 +157,7 @@ def test_a_pod_that_was_taken_off_its_node(status: dict[str, Any], kind: str, re
 
 
 def test_a_condition_that_is_not_met_says_nothing() -> None:
-    assert (
-        read(
-            pod(conditions=[{"type": "DisruptionTarget", "status": "False", "reason": "PreemptionByScheduler"}])
-        ).events
-        == []
-    )
+    assert read(pod(conditions=[{"type": "DisruptionTarget", "status": "False", "reason": "PreemptionByScheduler"}])).events == []
 
 
 def test_events_with_their_newest_time() -> None:

@@ -70,9 +70,7 @@ def test_states_of_a_job(state: str, kind: str, fields: dict[str, object]) -> No
 def test_a_job_that_is_well_is_only_a_setting(state: str) -> None:
     out = read(f"{PIPES}71|llm|{state}|Unknown|node-1\n")
     assert out.events == []
-    assert [(key, value, origin) for _, _, key, value, origin in out.configs] == [
-        ("slurm.state", state.split("|")[0], "sacct 71")
-    ]
+    assert [(key, value, origin) for _, _, key, value, origin in out.configs] == [("slurm.state", state.split("|")[0], "sacct 71")]
 
 
 def test_of_several_nodes_none_is_named() -> None:
@@ -93,12 +91,7 @@ def test_a_step_adds_nothing_to_a_stop_from_outside() -> None:
 
 def test_a_truncated_state_is_still_a_state() -> None:
     assert (
-        one(
-            COLUMNS.format(state="CANCELLED+", code="0:0").replace(
-                "71.0             python     FAILED", "71.0             python  CANCELLED"
-            )
-        ).kind
-        == "external_signal"
+        one(COLUMNS.format(state="CANCELLED+", code="0:0").replace("71.0             python     FAILED", "71.0             python  CANCELLED")).kind == "external_signal"
     )
 
 
@@ -120,11 +113,7 @@ def test_a_failed_node_of_scontrol() -> None:
 
 
 def test_two_jobs_of_scontrol() -> None:
-    text = (
-        JOB.format(state="TIMEOUT", reason="TimeLimit", code="0:0", nodes="a")
-        + "\n"
-        + JOB.format(state="FAILED", reason="NonZeroExitCode", code="1:0", nodes="b")
-    )
+    text = JOB.format(state="TIMEOUT", reason="TimeLimit", code="0:0", nodes="a") + "\n" + JOB.format(state="FAILED", reason="NonZeroExitCode", code="1:0", nodes="b")
     assert [(e.kind, e.line) for e in read(text).events] == [("external_signal", 3), ("exit_record", 11)]
 
 

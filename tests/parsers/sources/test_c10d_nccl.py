@@ -124,12 +124,21 @@ def test_desync_of_2_0_follows_the_timeout_line() -> None:
 
 
 def test_start_up_options_prove_the_rank() -> None:
-    event = one("[PG ID 0 PG GUID 0 Rank 5] ProcessGroupNCCL initialization options: size: 8, global rank: 5, TIMEOUT(ms): 600000, USE_HIGH_PRIORITY_STREAM: 0", "identity", level="I")
+    event = one(
+        "[PG ID 0 PG GUID 0 Rank 5] ProcessGroupNCCL initialization options: size: 8, global rank: 5, TIMEOUT(ms): 600000, USE_HIGH_PRIORITY_STREAM: 0",
+        "identity",
+        level="I",
+    )
     assert (event.attrs["global_rank"], event.attrs["world_size"]) == (5, 8)
 
 
 def test_info_lines_make_no_events() -> None:
-    assert read(c10d_nccl, "[I1104 12:34:56.123456789 ProcessGroupNCCL.cpp:607] [PG ID 0 PG GUID 0 Rank 5] ProcessGroupNCCL broadcast unique ID through store took 0.1 ms").events == []
+    assert (
+        read(
+            c10d_nccl, "[I1104 12:34:56.123456789 ProcessGroupNCCL.cpp:607] [PG ID 0 PG GUID 0 Rank 5] ProcessGroupNCCL broadcast unique ID through store took 0.1 ms"
+        ).events
+        == []
+    )
 
 
 @pytest.mark.parametrize(

@@ -43,9 +43,7 @@ def test_user_block_keeps_the_line_of_each_key() -> None:
 
 
 def test_cut_user_block_is_a_problem() -> None:
-    out = read(
-        deepspeed, '[2024-05-01 12:34:56,789] [INFO] [config.py:986:print_user_config]   json = {\n    "fp16": {'
-    )
+    out = read(deepspeed, '[2024-05-01 12:34:56,789] [INFO] [config.py:986:print_user_config]   json = {\n    "fp16": {')
     assert out.configs == [] and [(p.line, p.kind) for p in out.problems] == [(1, "config-cut")]
 
 
@@ -67,12 +65,7 @@ def test_overflow_is_benign_and_names_its_printer_only() -> None:
 
 
 def test_minimum_scale_exception_is_not_taken() -> None:
-    assert (
-        read(
-            deepspeed, "Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting run."
-        ).events
-        == []
-    )
+    assert read(deepspeed, "Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting run.").events == []
 
 
 def test_disagreement_of_both_generations() -> None:

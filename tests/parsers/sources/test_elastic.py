@@ -68,7 +68,16 @@ def test_rendezvous_result_maps_global_ranks() -> None:
 
 [default] Starting worker group"""
     event = only(read(elastic, text), "mapping")
-    assert event.attrs == {"global_ranks": [2, 3], "local_ranks": [0, 1], "node_rank": 1, "restart": 1, "world_size": 4, "nodes": 2, "master_addr": "gpu-7", "master_port": "29500"}
+    assert event.attrs == {
+        "global_ranks": [2, 3],
+        "local_ranks": [0, 1],
+        "node_rank": 1,
+        "restart": 1,
+        "world_size": 4,
+        "nodes": 2,
+        "master_addr": "gpu-7",
+        "master_port": "29500",
+    }
 
 
 REPORT = """torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
@@ -122,6 +131,8 @@ def test_a_report_without_other_failures_and_a_cut_one() -> None:
     assert [e.peer_rank for e in read(elastic, cut).events if e.kind == "exit_record"] == [5]
 
 
-@pytest.mark.parametrize(("code", "signal"), [(-9, "SIGKILL"), (137, "SIGKILL"), (-11, "SIGSEGV"), (143, "SIGTERM"), (-40, "signal 40"), (1, None), (0, None), (255, None)])
+@pytest.mark.parametrize(
+    ("code", "signal"), [(-9, "SIGKILL"), (137, "SIGKILL"), (-11, "SIGSEGV"), (143, "SIGTERM"), (-40, "signal 40"), (1, None), (0, None), (255, None)]
+)
 def test_signal_of_an_exit_code(code: int, signal: str | None) -> None:
     assert signals.of_exit(code) == signal

@@ -24,11 +24,18 @@ Extension modules: numpy._core._multiarray_umath, torch._C (total: 2)
 
 def test_the_crashing_thread_is_the_current_one() -> None:
     event = only(read(faulthandler, FATAL), "crashed")
-    assert event.attrs == {"signal": "SIGSEGV", "top": "native_ops.py:release_workspace", "frames": ["native_ops.py:release_workspace", "train.py:train", "train.py:<module>"]}
+    assert event.attrs == {
+        "signal": "SIGSEGV",
+        "top": "native_ops.py:release_workspace",
+        "frames": ["native_ops.py:release_workspace", "train.py:train", "train.py:<module>"],
+    }
     assert (event.line, event.line_end) == (1, 11)
 
 
-@pytest.mark.parametrize(("words", "signal"), [("Aborted", "SIGABRT"), ("Bus error", "SIGBUS"), ("Illegal instruction", "SIGILL"), ("Floating-point exception", "SIGFPE"), ("none_dealloc", "none_dealloc")])
+@pytest.mark.parametrize(
+    ("words", "signal"),
+    [("Aborted", "SIGABRT"), ("Bus error", "SIGBUS"), ("Illegal instruction", "SIGILL"), ("Floating-point exception", "SIGFPE"), ("none_dealloc", "none_dealloc")],
+)
 def test_signals_of_fatal_errors(words: str, signal: str) -> None:
     assert only(read(faulthandler, f"Fatal Python error: {words}"), "crashed").attrs["signal"] == signal
 
@@ -43,7 +50,12 @@ Thread 0x00007fd0d2000000 (most recent call first):
   File "/workspace/train.py", line 462 in <module>
 step 3"""
     event = only(read(faulthandler, text), "stack")
-    assert (event.duration_ms, event.attrs["top"], event.attrs["frames"], event.line_end) == (608000.0, "train.py:load_shard", ["train.py:load_shard", "train.py:<module>"], 7)
+    assert (event.duration_ms, event.attrs["top"], event.attrs["frames"], event.line_end) == (
+        608000.0,
+        "train.py:load_shard",
+        ["train.py:load_shard", "train.py:<module>"],
+        7,
+    )
 
 
 def test_a_wait_for_a_build_lock_is_said() -> None:

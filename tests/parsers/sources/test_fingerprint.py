@@ -29,7 +29,15 @@ def test_both_sides_and_the_aspects() -> None:
 
 
 def test_a_fingerprint_of_another_tensor_rank_is_garbled() -> None:
-    found = fingerprint.classify(statement(1, printed(55, "ALLREDUCE", "2"), 6, "CollectiveFingerPrint(SequenceNumber=0OpType=SCATTER)", "Collectives differ in the following aspects: \t Sequence number: 55vs 0"))
+    found = fingerprint.classify(
+        statement(
+            1,
+            printed(55, "ALLREDUCE", "2"),
+            6,
+            "CollectiveFingerPrint(SequenceNumber=0OpType=SCATTER)",
+            "Collectives differ in the following aspects: \t Sequence number: 55vs 0",
+        )
+    )
     assert found is not None
     assert (found[1]["other_rank"], found[1]["garbled"], found[1]["seq"], found[1]["aspects"]) == (6, True, 55, ["seq"])
 

@@ -60,10 +60,7 @@ def test_rank_zero_loggers_do_not_identify_a_shared_file() -> None:
         "identity",
     ).attrs
     assert attrs == {"claimed_rank": 0, "how": "header"}
-    assert (
-        read(identity_lines, "[2024-05-01 12:34:56,789] [INFO] [logging.py:96:log_dist] [Rank -1] model built").events
-        == []
-    )
+    assert read(identity_lines, "[2024-05-01 12:34:56,789] [INFO] [logging.py:96:log_dist] [Rank -1] model built").events == []
 
 
 def test_mapping_of_another_pid() -> None:

@@ -52,7 +52,9 @@ def test_a_communicator_from_start_to_completion() -> None:
     assert {k: done.attrs[k] for k in wanted} == wanted
 
 
-@pytest.mark.parametrize(("bus", "address"), [("5e000", "0000:5e:00.0"), ("1b000", "0000:1b:00.0"), ("c8010", "0000:c8:01.0"), ("100005e000", "10000:5e:00.0"), ("7000", "0000:07:00.0")])
+@pytest.mark.parametrize(
+    ("bus", "address"), [("5e000", "0000:5e:00.0"), ("1b000", "0000:1b:00.0"), ("c8010", "0000:c8:01.0"), ("100005e000", "10000:5e:00.0"), ("7000", "0000:07:00.0")]
+)
 def test_the_bus_id_has_no_separators(bus: str, address: str) -> None:
     assert nccl.pci(bus) == address
 
@@ -89,7 +91,9 @@ def test_other_information_is_owned_and_dropped(text: str) -> None:
 def test_the_rank_table_of_the_tests_names_every_rank_of_a_shared_process() -> None:
     row = "#  Rank {:2d} {}Pid  66120 on  hgx-n2 device {:2d} [0x18] NVIDIA H100 80GB HBM3"
     out = read(nccl, row.format(0, "Group  0 ", 0) + "\n" + row.format(1, "Group  0 ", 1) + "\n" + row.format(2, "", 2))
-    assert [(e.kind, e.attrs["global_rank"], e.attrs["pid"], e.attrs["host"], e.attrs["device"]) for e in out.events] == [("mapping", r, 66120, "hgx-n2", r) for r in (0, 1, 2)]
+    assert [(e.kind, e.attrs["global_rank"], e.attrs["pid"], e.attrs["host"], e.attrs["device"]) for e in out.events] == [
+        ("mapping", r, 66120, "hgx-n2", r) for r in (0, 1, 2)
+    ]
     assert all(e.attrs["single_process"] for e in out.events)
 
 
@@ -129,15 +133,16 @@ def test_warnings(msg: str, kind: str, fields: dict[str, object]) -> None:
     assert {k: event.attrs.get(k) for k in fields} == fields
 
 
-@pytest.mark.parametrize(("msg", "peer"), [("Net : Connect to 10.0.0.2<51442> failed : Connection refused", "10.0.0.2"), ("x failed for node-b03.cluster<9>", "node-b03"), ("no peer here", None)])
+@pytest.mark.parametrize(
+    ("msg", "peer"),
+    [("Net : Connect to 10.0.0.2<51442> failed : Connection refused", "10.0.0.2"), ("x failed for node-b03.cluster<9>", "node-b03"), ("no peer here", None)],
+)
 def test_the_peer_of_a_warning(msg: str, peer: str | None) -> None:
     assert read_warning(msg).peer_host == peer
 
 
 def test_the_own_proxy_thread_is_no_peer() -> None:
-    text = (
-        AT + "NCCL WARN Cuda failure 700 'an illegal memory access was encountered'\n" + AT + "NCCL WARN Net : Connection closed by remote peer node-a<41122>"
-    )
+    text = AT + "NCCL WARN Cuda failure 700 'an illegal memory access was encountered'\n" + AT + "NCCL WARN Net : Connection closed by remote peer node-a<41122>"
     assert info(read(nccl, text)) == ["illegal_access", "teardown_noise"]
 
 

@@ -36,26 +36,18 @@ def fields(event: Event) -> dict[str, Any]:
 def test_a_dead_process_is_named_by_node_and_pid() -> None:
     out = read(
         nccl_ras,
-        HEAD
-        + "DEAD\n  1 job process is considered dead (unreachable via the RAS network)\n  Process 2311 on node 172.16.4.20 managing GPU 2\n",
+        HEAD + "DEAD\n  1 job process is considered dead (unreachable via the RAS network)\n  Process 2311 on node 172.16.4.20 managing GPU 2\n",
     )
     found = fields(only(out, "accused"))
     assert (found["why"], found["peer_host"], found["pid"], found["device"]) == ("ras_dead", "172.16.4.20", 2311, 2)
 
 
 def test_a_process_without_data_is_not_yet_dead() -> None:
-    assert (
-        report(
-            "INCOMPLETE\n  Missing communicator data from 1 job process\n  Process 2207 on node 172.16.4.19 managing GPU 5\n"
-        )
-        == []
-    )
+    assert report("INCOMPLETE\n  Missing communicator data from 1 job process\n  Process 2207 on node 172.16.4.19 managing GPU 5\n") == []
 
 
 def test_a_rank_of_the_whole_job_is_global() -> None:
-    (event,) = report(
-        "#0-0 (a9d3b2c41f77e001) INCOMPLETE\n  Missing communicator data from 1 rank\n  Rank 13 -- GPU 5 managed by process 2207 on node 172.16.4.19\n"
-    )
+    (event,) = report("#0-0 (a9d3b2c41f77e001) INCOMPLETE\n  Missing communicator data from 1 rank\n  Rank 13 -- GPU 5 managed by process 2207 on node 172.16.4.19\n")
     found = fields(event)
     assert (found["why"], found["peer_rank"], found["peer_host"], found["pid"], event.pg) == (
         "ras_missing",
@@ -74,9 +66,7 @@ def test_a_rank_of_a_smaller_communicator_is_not() -> None:
 
 
 def test_without_the_table_no_rank_is_global() -> None:
-    out = read(
-        nccl_ras, "#0-0 (a9d3b2c41f77e001) INCOMPLETE\n  Rank 13 -- GPU 5 managed by process 2207 on node 172.16.4.19\n"
-    )
+    out = read(nccl_ras, "#0-0 (a9d3b2c41f77e001) INCOMPLETE\n  Rank 13 -- GPU 5 managed by process 2207 on node 172.16.4.19\n")
     assert fields(only(out, "accused"))["peer_rank"] is None
 
 
@@ -98,9 +88,7 @@ def test_a_remote_error_makes_a_victim_every_other_a_suspect(error: str, kind: s
 MISMATCH = "#0-0 (a9d3b2c41f77e001) MISMATCH\n  Communicator ranks have different {what}\n  31 ranks have {most}\n  Rank 3 has {one} -- GPU 3 managed by process 3110 on node 172.16.4.11\n"
 
 
-@pytest.mark.parametrize(
-    ("one", "count"), [("launched up to operation 4210", 4210), ("not launched any operations", 0)]
-)
+@pytest.mark.parametrize(("one", "count"), [("launched up to operation 4210", 4210), ("not launched any operations", 0)])
 def test_the_rank_that_is_behind_is_waited_for(one: str, count: int) -> None:
     (event,) = report(MISMATCH.format(what="AllReduce operation counts", most="launched up to operation 4211", one=one))
     found = fields(event)
@@ -132,22 +120,14 @@ def test_a_rank_still_in_init_is_waited_for(status: str, accused: int) -> None:
 
 
 def test_counts_of_one_operation_are_not_those_of_the_next() -> None:
-    text = MISMATCH.format(
-        what="AllReduce operation counts", most="launched up to operation 9", one="launched up to operation 10"
-    )
-    text += (
-        "  Communicator ranks have different AllGather operation counts\n  31 ranks have launched up to operation 70\n"
-    )
-    (event,) = report(
-        text + "  Rank 4 has launched up to operation 69 -- GPU 4 managed by process 3111 on node 172.16.4.11\n"
-    )
+    text = MISMATCH.format(what="AllReduce operation counts", most="launched up to operation 9", one="launched up to operation 10")
+    text += "  Communicator ranks have different AllGather operation counts\n  31 ranks have launched up to operation 70\n"
+    (event,) = report(text + "  Rank 4 has launched up to operation 69 -- GPU 4 managed by process 3111 on node 172.16.4.11\n")
     assert (event.peer_rank, event.op, event.attrs["count"]) == (4, "AllGather", 69)
 
 
 def test_the_monitor_stream() -> None:
-    event = only(
-        read(nccl_ras, "[2026-02-11 03:15:40] PEER_DEAD: Process 2311 on node 172.16.4.20 managing GPUs 0,1"), "accused"
-    )
+    event = only(read(nccl_ras, "[2026-02-11 03:15:40] PEER_DEAD: Process 2311 on node 172.16.4.20 managing GPUs 0,1"), "accused")
     assert (event.peer_host, event.attrs["pid"], event.attrs["device"]) == ("172.16.4.20", 2311, 0)
     assert event.stamp is not None and event.stamp.text.strip("[]").startswith("2026-02-11 03:15:40")
 

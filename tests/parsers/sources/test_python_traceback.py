@@ -16,7 +16,9 @@ def raised(text: str, tags: tuple[Tag, ...] = ()):
 
 
 def test_frames_text_and_end() -> None:
-    event = raised(f'Traceback (most recent call last):\n{MAIN}  File "/w/data.py", line 70, in load\n    raise ValueError(x)\n    ^^^^^^^\nValueError: bad sample 7741\nstep 4 loss 2.0')
+    event = raised(
+        f'Traceback (most recent call last):\n{MAIN}  File "/w/data.py", line 70, in load\n    raise ValueError(x)\n    ^^^^^^^\nValueError: bad sample 7741\nstep 4 loss 2.0'
+    )
     assert event.attrs == {
         "exception": "ValueError", "text": "bad sample 7741", "frames": ["train.py:<module>", "data.py:load"], "outer": "<module>", "uncaught": True,
         "paths": ["/w/train.py", "/w/data.py"],
@@ -91,7 +93,9 @@ def test_a_log_record_ends_it() -> None:
 
 
 def test_syntax_error_repeats_and_marks() -> None:
-    event = raised('Traceback (most recent call last):\n  File "/w/a.py", line 1, in <module>\n    import b\n  File "/w/b.py", line 3\n    x ==\n        ^\nSyntaxError: invalid syntax')
+    event = raised(
+        'Traceback (most recent call last):\n  File "/w/a.py", line 1, in <module>\n    import b\n  File "/w/b.py", line 3\n    x ==\n        ^\nSyntaxError: invalid syntax'
+    )
     assert (event.attrs["exception"], event.attrs["frames"]) == ("SyntaxError", ["a.py:<module>", "b.py:<module>"])
     deep = raised(f"Traceback (most recent call last):\n{MAIN}  [Previous line repeated 996 more times]\nRecursionError: maximum recursion depth exceeded")
     assert deep.attrs["exception"] == "RecursionError"
@@ -183,7 +187,10 @@ AGENT = '  File "/v/torch/distributed/run.py", line 901, in main\n    run(args)\
 
 
 def test_exceptions_of_the_agent() -> None:
-    stop = only(read(python_traceback, f"Traceback (most recent call last):\n{AGENT}torch.distributed.elastic.multiprocessing.api.SignalException: Process 12 got signal: 15"), "external_signal")
+    stop = only(
+        read(python_traceback, f"Traceback (most recent call last):\n{AGENT}torch.distributed.elastic.multiprocessing.api.SignalException: Process 12 got signal: 15"),
+        "external_signal",
+    )
     assert stop.attrs == {"signal": "SIGTERM", "agent": True}
     for name, kind in (("RendezvousTimeoutError", "rendezvous_expired"), ("RendezvousConnectionError", "lost_store"), ("RendezvousClosedError", "teardown_noise")):
         event = only(read(python_traceback, f"Traceback (most recent call last):\n{AGENT}torch.distributed.elastic.rendezvous.api.{name}: x"), kind)
@@ -217,7 +224,9 @@ def test_lines_without_a_traceback(text: str, exception: str) -> None:
     assert (event.attrs["exception"], event.attrs["loose"], event.attrs.get("uncaught")) == (exception, True, None)
 
 
-@pytest.mark.parametrize("text", ["UserWarning: deprecated", "Loss: 2.1", "Epoch: 3", "Errors were found in the run of yesterday and the day", "  ValueError: indented", "see ValueError: x"])
+@pytest.mark.parametrize(
+    "text", ["UserWarning: deprecated", "Loss: 2.1", "Epoch: 3", "Errors were found in the run of yesterday and the day", "  ValueError: indented", "see ValueError: x"]
+)
 def test_lines_that_only_look_like_one(text: str) -> None:
     assert read(python_traceback, text).events == []
 

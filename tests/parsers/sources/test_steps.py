@@ -55,9 +55,7 @@ LAYOUTS = [
 
 
 @pytest.mark.parametrize(("text", "step", "total", "loss", "norm", "ms", "rank"), LAYOUTS)
-def test_layouts(
-    text: str, step: int, total: int | None, loss: float | None, norm: float | None, ms: float | None, rank: int | None
-) -> None:
+def test_layouts(text: str, step: int, total: int | None, loss: float | None, norm: float | None, ms: float | None, rank: int | None) -> None:
     row = one(text)
     assert (row.step, row.total, row.loss, row.grad_norm, row.duration_ms, row.rank) == (
         step,
@@ -93,9 +91,7 @@ def test_infinite_norm(value: str) -> None:
 
 
 def test_loss_that_megatron_omits_is_absent_not_the_loss_scale() -> None:
-    row = one(
-        " iteration  10/ 500 | global batch size:    64 | loss scale: 1.0 | grad norm: nan | params norm: 7.5 | number of skipped iterations:   1 |"
-    )
+    row = one(" iteration  10/ 500 | global batch size:    64 | loss scale: 1.0 | grad norm: nan | params norm: 7.5 | number of skipped iterations:   1 |")
     assert row.loss is None and row.loss_scale == 1.0 and row.skipped is True
     assert row.grad_norm is not None and math.isnan(row.grad_norm)
 
@@ -124,9 +120,7 @@ def test_coloured_line_is_found() -> None:
 
 
 def test_dicts_without_step_are_counted_and_a_new_attempt_starts_over() -> None:
-    text = "\n".join(
-        f"{{'loss': {9 - i}.0, 'grad_norm': 1.0, 'epoch': {e}}}" for i, e in enumerate((0.1, 0.2, 0.3, 0.1))
-    )
+    text = "\n".join(f"{{'loss': {9 - i}.0, 'grad_norm': 1.0, 'epoch': {e}}}" for i, e in enumerate((0.1, 0.2, 0.3, 0.1)))
     assert [s.step for s in read(steps, text).steps] == [1, 2, 3, 1]
 
 
@@ -172,10 +166,7 @@ def test_split_progress_cuts_what_is_glued_behind_a_bar() -> None:
 def test_work_bars_are_activity_with_elapsed_time() -> None:
     out = read(
         steps,
-        "\n".join(
-            f"Running tokenizer on dataset:  {n}%|▉         | {n}0000/1000000 [{n}:30<50:00, 131.22 examples/s]"
-            for n in (1, 2, 3, 9)
-        ),
+        "\n".join(f"Running tokenizer on dataset:  {n}%|▉         | {n}0000/1000000 [{n}:30<50:00, 131.22 examples/s]" for n in (1, 2, 3, 9)),
     )
     assert out.steps == []
     assert [(e.kind, e.line, e.attrs["elapsed_s"]) for e in out.events] == [
