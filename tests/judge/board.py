@@ -68,6 +68,7 @@ class Board:
 
     def run(self, *names: str) -> Board:
         """Prepares ev and ranks, then runs the named laws (all if none is named) in their order."""
+        assert set(names) <= {law.name for law in laws.load_laws()}, names
         con = self.con
         con.execute("CREATE OR REPLACE TEMP TABLE ev AS SELECT * FROM events")
         con.execute("CREATE OR REPLACE TEMP TABLE world(attempt INTEGER, rank INTEGER)")
