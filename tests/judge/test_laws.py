@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from correlator.judge.laws import load_laws
@@ -252,3 +254,103 @@ def test_leaving_early_explains_the_mismatch() -> None:
     b.run()
 
     assert any(e[0] == "left_early" and e[2] == "mismatch" for e in b.edges())
+
+
+def redirected_peer_to_peer(seq: int = 1) -> Board:
+    b = Board(2)
+    for key, value in (("nccl.transport", "P2P"), ("pci.acs", "redirects")):
+        b.con.execute("INSERT INTO config (source_id, key, value, line) VALUES (0, ?, ?, 1)", [key, value])
+    for rank in (0, 1):
+        b.ev("timed_out_waiting", rank, seq=seq, pg="0", duration_ms=600_000)
+    return b
+
+
+def test_first_collective_over_redirected_transfers_is_no_rank() -> None:
+    b = redirected_peer_to_peer().run("facts-from-events", "transport")
+
+    assert b.facts("p2p_stuck") == [("p2p_stuck", "job", "job")]
+
+
+def test_redirected_transfers_that_worked_are_not_blamed() -> None:
+    late = redirected_peer_to_peer(seq=40).run("facts-from-events", "transport")
+    stepped = redirected_peer_to_peer()
+    stepped.step(0, 1, at=1)
+    stepped.run("facts-from-events", "transport")
+
+    assert late.facts("p2p_stuck") == stepped.facts("p2p_stuck") == []
+
+
+def test_completion_errors_on_two_hosts_before_any_step_are_the_network() -> None:
+    b = Board(2, {0: "a", 1: "b"})
+    for rank in (0, 1):
+        b.ev("remote_error", rank, status="12", peer_host="10.0.0.9")
+    b.run("facts-from-events", "transport")
+    one_host = Board(2, {0: "a", 1: "b"})
+    one_host.ev("remote_error", 0, status="12")
+    one_host.run("facts-from-events", "transport")
+
+    assert b.facts("net_unreachable") == [("net_unreachable", "job", "job")]
+    assert one_host.facts("net_unreachable") == []
+
+
+def test_who_never_completes_an_initialisation_that_others_completed_is_stuck() -> None:
+    b = Board(3)
+    for rank in range(3):
+        b.ev("init_start", rank, pg="c1")
+    for rank in (0, 2):
+        b.ev("init_done", rank, pg="c1")
+    b.run("facts-from-events", "init-incomplete")
+
+    assert b.facts("timed_out_waiting") == [("timed_out_waiting", "rank", "1")]
+
+
+def test_initialisation_that_all_or_none_completed_says_nothing() -> None:
+    for done in ((0, 1), ()):
+        b = Board(2)
+        for rank in (0, 1):
+            b.ev("init_start", rank, pg="c1")
+        for rank in done:
+            b.ev("init_done", rank, pg="c1")
+        b.run("facts-from-events", "init-incomplete")
+
+        assert b.facts("timed_out_waiting") == []
+
+
+@pytest.mark.parametrize(("last", "expected"), [([5, 5, 6, 5], ("rank", "2")), ([5, 6, 6, 5], ("group", "0"))])
+def test_size_error_names_the_only_rank_ahead_and_never_the_receiver(last: list[int], expected: tuple[str, str]) -> None:
+    b = Board(4)
+    for rank, step in enumerate(last):
+        b.step(rank, step, at=step)
+    b.ev("aborted", 0, why="size")
+    b.run("facts-from-events", "ahead-of-peers")
+
+    assert b.facts("mismatch") == [("mismatch", *expected)]
+
+
+def test_stop_in_the_rhythm_of_the_steps_is_no_stall() -> None:
+    b = Board(2)
+    for step in range(1, 9):
+        b.step(0, step, at=step * 0.1)
+    b.ev("external_signal", None, at=1.0, signal="SIGTERM", agent=True)
+    b.run("facts-from-events", "job-stalled")
+
+    assert b.facts("timed_out_waiting") == []
+
+
+def test_fault_of_a_machine_explains_its_own_ranks_only() -> None:
+    b = Board(4, {0: "a", 1: "a", 2: "b", 3: "b"})
+    b.ev("link_down", None, source="kernel")
+    b.ev("remote_error", 3, status="12")
+    b.ev("remote_error", 0, status="12")
+    b.con.execute("UPDATE streams SET host = 'b' WHERE stream_id = 0")
+    b.run("facts-from-events", "hardware-first")
+
+    assert b.facts("link_down") == [("link_down", "host", "b")]
+    assert [e for e in b.edges() if e[0] == "link_down"] == [("link_down", "b", "remote_error", "3")]
+
+
+def test_every_law_has_a_row_test() -> None:
+    """By name, or by running all laws (the explain laws work on facts of the others)."""
+    text = Path(__file__).read_text(encoding="utf-8")
+    run_whole = {"host-gone", "silent-rank", "own-process", "group-breaks", "outside-stop", "nan-spreads", "uneven-ends"}
+    assert {law.name for law in load_laws() if f'"{law.name}"' not in text} <= run_whole
