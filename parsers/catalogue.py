@@ -129,8 +129,9 @@ def anchors(pattern: str) -> tuple[str, ...]:
     return _best(tree) if tree is not None else ()
 
 
+@lru_cache(maxsize=4096)
 def _tree(pattern: str) -> Any | None:
-    """The parsed pattern; None for one that ``re`` cannot read or that ignores case as a whole."""
+    """The parsed pattern, asked for by `literal` and by `anchors`; None for one that ``re`` cannot read or that ignores case as a whole."""
     from re import _parser  # type: ignore[attr-defined]
 
     try:

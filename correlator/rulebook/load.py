@@ -15,8 +15,12 @@ from correlator.rulebook.model import Predicate, Rule, Rulebook
 from correlator.rulebook.parse import SOURCES, parse_rule, rule_error
 
 
-def load(extra: Sequence[str] = (), *, builtin: bool = True) -> Rulebook:
+def load(extra: Sequence[str] = (), *, builtin: bool = True, prove: bool = False) -> Rulebook:
     """The built-in rulebook with the rules of further folders added (an equal id replaces).
+
+    Args:
+        extra: folders or files. builtin: False for the further folders alone.
+        prove: try the patterns of built-in rules on their samples too; those of further folders always are.
 
     Raises:
         CorrelatorError: a file cannot be read, or a rule is wrong (file:line, why, help).
@@ -31,7 +35,7 @@ def load(extra: Sequence[str] = (), *, builtin: bool = True) -> Rulebook:
         seen: dict[str, str] = {}
         for file in _files(folder):
             text = _read(file)
-            rule = parse_rule(text, str(file), predicates, classes)
+            rule = parse_rule(text, str(file), predicates, classes, proven=folder == root / "failures" and not prove)
             if rule.id in seen:
                 raise rule_error(file, text, f"two rules have the id {rule.id}", f"the other is {seen[rule.id]}", "id")
             seen[rule.id] = str(file)

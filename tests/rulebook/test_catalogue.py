@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from correlator.parsers.catalogue import Catalogue, Signature, anchors, literal
 from correlator.rulebook import load
 
-BOOK = load()
+BOOK = load(prove=True)
 
 
 def signature(name: str, pattern: str, *, source: str = "python", fact: str = "raised", rank: int = 0, engine: str = "re") -> Signature:

@@ -8,7 +8,7 @@ from correlator.parsers.catalogue import Signature
 from correlator.rulebook import Rule, Rulebook, load
 from correlator.rulebook.check import problems
 
-BOOK = load()
+BOOK = load(prove=True)
 
 
 def rulebook(rule: Rule) -> Rulebook:

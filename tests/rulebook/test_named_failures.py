@@ -10,7 +10,7 @@ import pytest
 from correlator import engine
 from correlator.rulebook import load
 
-BOOK = load()
+BOOK = load(prove=True)
 CLIPPING = "AssertionError: Gradient clipping returned NaN"
 NORM = "RuntimeError: DeepSpeed gradient norm is NaN"
 FLAGS = '"overlap_comm": true, "contiguous_gradients": true'
