@@ -20,7 +20,10 @@ _PARSER_OWNED = frozenset({"python", "nccl"})  # their lines never reach `match_
 
 @dataclass(slots=True, frozen=True)
 class Signature:
-    """One pattern of a rule. ``fact`` is a predicate, ``source`` says which texts it may see."""
+    """One pattern of a rule. ``fact`` is a predicate, ``source`` says which texts it may see.
+
+    ``held``: `literal` and `anchors` of the pattern where they are known already, else they are worked out.
+    """
 
     id: str
     rule: str
@@ -31,6 +34,7 @@ class Signature:
     engine: str = "re"
     rank: int = 0  # lower is more specific: rules that others are superseded by come first
     attrs: dict[str, Any] = field(default_factory=dict, hash=False)
+    held: tuple[str, tuple[str, ...]] | None = field(default=None, hash=False, compare=False)
 
 
 @dataclass(slots=True, frozen=True)
@@ -46,8 +50,8 @@ class Catalogue:
     """All signatures of a rulebook, grouped by the source whose texts they read. Picklable."""
 
     def __init__(self, signatures: list[Signature]) -> None:
-        self.signatures = sorted(signatures, key=lambda s: (s.rank, -len(literal(s.pattern)), s.rule, s.id))
-        self._anchors = [anchors(s.pattern) for s in self.signatures]
+        self.signatures = sorted(signatures, key=lambda s: (s.rank, -len(s.held[0] if s.held else literal(s.pattern)), s.rule, s.id))
+        self._anchors = [s.held[1] if s.held else anchors(s.pattern) for s in self.signatures]
         self.by_source: dict[str, list[int]] = {}
         for i, s in enumerate(self.signatures):
             self.by_source.setdefault(s.source, []).append(i)

@@ -13,6 +13,7 @@ from correlator.errors import CorrelatorError
 from correlator.parsers.catalogue import Signature, messages
 from correlator.rulebook.model import Predicate, Rule, Rulebook
 from correlator.rulebook.parse import SOURCES, parse_rule, rule_error
+from correlator.rulebook.prebuilt import Prebuilt
 
 
 def load(extra: Sequence[str] = (), *, builtin: bool = True, prove: bool = False) -> Rulebook:
@@ -32,10 +33,12 @@ def load(extra: Sequence[str] = (), *, builtin: bool = True, prove: bool = False
     folders = [root / "failures"] if builtin else []
     folders += [Path(e) for e in extra]
     for folder in folders:
+        texts = {file: _read(file) for file in _files(folder)}
+        ours = builtin and folder == folders[0] and not prove
+        proven = Prebuilt({file.name: text for file, text in texts.items()}) if ours else None
         seen: dict[str, str] = {}
-        for file in _files(folder):
-            text = _read(file)
-            rule = parse_rule(text, str(file), predicates, classes, proven=folder == root / "failures" and not prove)
+        for file, text in texts.items():
+            rule = parse_rule(text, str(file), predicates, classes, proven=proven)
             if rule.id in seen:
                 raise rule_error(file, text, f"two rules have the id {rule.id}", f"the other is {seen[rule.id]}", "id")
             seen[rule.id] = str(file)

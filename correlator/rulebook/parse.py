@@ -11,6 +11,7 @@ from correlator.errors import CorrelatorError
 from correlator.parsers.catalogue import Signature, compiled
 from correlator.rulebook.lines import line_of
 from correlator.rulebook.model import Condition, Predicate, Rule
+from correlator.rulebook.prebuilt import Prebuilt
 
 SOURCES = frozenset("python c10d nccl kernel slurm kubernetes ray mpi deepspeed trainer any".split())
 PHASES = frozenset("launch rendezvous data forward-backward collective optimizer checkpoint evaluation teardown".split())
@@ -41,12 +42,12 @@ _EXAMPLE = {"name": _TEXT, "expect": (str, dict), "files": _TABLE, "known_miss":
 _EXPECT = frozenset("initiating propagated scope failure_class".split())
 
 
-def parse_rule(text: str, file: str, predicates: dict[str, Predicate], classes: dict[str, str], *, proven: bool = False) -> Rule:
+def parse_rule(text: str, file: str, predicates: dict[str, Predicate], classes: dict[str, str], *, proven: Prebuilt | None = None) -> Rule:
     """One rule from TOML text.
 
     Args:
-        proven: do not compile the patterns and try them on their samples, because a test has done so already
-            (the built-in rules: a third of the start of every command).
+        proven: where the file was read before. Its patterns are then not compiled and tried on their samples, because
+            a test has done so (built-in rules: most of the start of every command).
 
     Raises:
         CorrelatorError: the text is not a rule (file:line, why, help).
@@ -57,8 +58,11 @@ def parse_rule(text: str, file: str, predicates: dict[str, Predicate], classes: 
 class _Parser:
     """The text of one rule, and the names it may use."""
 
-    def __init__(self, text: str, path: Path, predicates: dict[str, Predicate], classes: dict[str, str], proven: bool) -> None:
+    def __init__(self, text: str, path: Path, predicates: dict[str, Predicate], classes: dict[str, str], proven: Prebuilt | None) -> None:
         self.text, self.path, self.predicates, self.classes, self.proven = text, path, predicates, classes, proven
+        if proven is not None and path.name in proven.raw:
+            self.raw = proven.raw[path.name]
+            return
         try:
             self.raw = tomllib.loads(text)
         except tomllib.TOMLDecodeError as exc:
@@ -117,7 +121,7 @@ class _Parser:
         if row["fact"] not in self.predicates:
             raise self.error(f"unknown predicate {row['fact']}", "use a name from rules/predicates.toml", "fact", "signature", index)
         engine = row.get("engine", "re")
-        if not self.proven:
+        if self.proven is None:
             self.proves(row, engine, index)
         return Signature(
             row["id"],
@@ -129,6 +133,7 @@ class _Parser:
             engine,
             0,
             dict(row.get("attrs", {})),
+            self.proven.holds(row["pattern"]) if self.proven is not None else None,
         )
 
     def proves(self, row: dict[str, Any], engine: str, index: int) -> None:
@@ -222,7 +227,7 @@ class _Parser:
 
     def pattern(self, pattern: str, what: str, key: str) -> None:
         """A pattern on attributes or settings must compile."""
-        if self.proven:
+        if self.proven is not None:
             return
         try:
             compiled(pattern)
