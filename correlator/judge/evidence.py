@@ -13,29 +13,35 @@ class Evidence:
 
     def __init__(self, con: Any, attempt: int) -> None:
         self.con, self.attempt = con, attempt
+        self._cited: dict[int, tuple[Any, ...]] | None = None
+
+    def _line(self, event_id: int | None) -> tuple[Any, ...] | None:
+        """Path, line, text, rank and waited milliseconds of an event. What facts cite is fetched once, not a scan each."""
+        if event_id is None:
+            return None
+        query = "SELECT e.event_id, s.path, e.line, e.message, e.rank, e.duration_ms FROM ev e JOIN sources s USING (source_id)"
+        if self._cited is None:
+            rows = self.con.execute(f"{query} WHERE e.event_id IN (SELECT first_event_id FROM facts WHERE attempt = ?)", [self.attempt]).fetchall()
+            self._cited = {row[0]: row[1:] for row in rows}
+        if event_id not in self._cited and (row := first(self.con, f"{query} WHERE e.event_id = ?", [event_id])):
+            self._cited[event_id] = row[1:]
+        return self._cited.get(event_id)
 
     def place(self, event_id: int | None) -> tuple[str | None, int | None]:
         """Path and line of an event."""
-        if event_id is None:
-            return None, None
-        row = first(self.con, "SELECT s.path, e.line FROM ev e JOIN sources s USING (source_id) WHERE e.event_id = ?", [event_id])
+        row = self._line(event_id)
         return (row[0], row[1]) if row else (None, None)
 
     def waited(self, event_id: int | None) -> float | None:
         """How long the writer had waited, milliseconds."""
-        if event_id is None:
-            return None
-        row = first(self.con, "SELECT duration_ms FROM ev WHERE event_id = ?", [event_id])
-        return row[0] if row else None
+        row = self._line(event_id)
+        return row[4] if row else None
 
     def of_fact(self, fact: Fact, role: str = "initiating") -> list[dict[str, Any]]:
         """The lines behind a fact. A fact of absence cites the last line of its rank."""
-        out = []
-        ids = [fact.first_event_id] if fact.first_event_id is not None else []
-        for event_id in ids:
-            row = first(self.con, "SELECT s.path, e.line, e.message, e.rank FROM ev e JOIN sources s USING (source_id) WHERE e.event_id = ?", [event_id])
-            if row:
-                out.append({"role": role, "kind": "line", "rank": fact.rank if fact.rank is not None else row[3], "path": row[0], "line": row[1], "text": row[2][:400]})
+        out: list[dict[str, Any]] = []
+        if row := self._line(fact.first_event_id):
+            out.append({"role": role, "kind": "line", "rank": fact.rank if fact.rank is not None else row[3], "path": row[0], "line": row[1], "text": row[2][:400]})
         if "line" in fact.attrs and "source_id" in fact.attrs and not out:
             row = first(self.con, "SELECT path FROM sources WHERE source_id = ?", [int(fact.attrs["source_id"])])
             if row:
