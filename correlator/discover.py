@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import glob
 import os
 import re
+import shutil
+import sys
+import tempfile
 import time
 import zipfile
 from collections import defaultdict
@@ -13,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from correlator.errors import CorrelatorError
-from correlator.parsers.opening import compression, open_tar
+from correlator.parsers.opening import compression, open_tar, sections
 from correlator.parsers.schema import Problem
 
 MAX_FILES = 200_000
@@ -52,6 +56,7 @@ class SourceRef:
     size: int
     mtime: float
     hints: PathHints = field(default_factory=PathHints)
+    span: tuple[int, int] | None = None  # bytes of real_path that are this source (a file that several files were joined into)
 
 
 @dataclass(slots=True)
@@ -71,27 +76,54 @@ def discover(paths: Sequence[str], *, job: str | None = None) -> Discovery:
     """
     found: list[SourceRef] = []
     problems: list[Problem] = []
+    roots: list[Path] = []
     for given in paths:
         if given == "-":
-            found.append(SourceRef(0, "-", "-", None, 0, time.time()))
+            found.extend(_stdin())
             continue
         matches = [given] if os.path.lexists(given) else sorted(glob.glob(given, recursive=True))
         if not matches:
             raise CorrelatorError("no such file or directory", where=given, why="nothing exists at this path", help="check the path; quote globs")
-        for match in matches:
-            root = Path(match)
-            base = root if root.is_dir() else root.parent
-            for file in _walk(root, problems, base):
-                found.extend(_sources(file, base, problems))
-                if len(found) > MAX_FILES:
-                    problems.append(Problem(str(base), None, "skipped", f"more than {MAX_FILES} files: the rest was left out"))
-                    break
+        roots.extend(Path(os.path.abspath(match)) for match in matches)
+    base = _common_root(roots)
+    taken: set[Path] = set()
+    for root in roots:
+        files = [f for f in _walk(root, problems, base) if f not in taken]  # `logs logs/rank_3.log` names one file twice
+        taken.update(files)
+        for file in files:
+            found.extend(_sources(file, base, problems))
+            if len(found) > MAX_FILES:
+                problems.append(Problem(str(base), None, "skipped", f"more than {MAX_FILES} files: the rest was left out"))
+                break
     if job is not None:
         chosen = [r for r in found if job in PurePosixPath(r.path).parts or (r.hints.agent_dir or "").endswith(job)]
         found = chosen or found
     found.sort(key=lambda r: _natural(r.path))
     found = _families(found)
     return Discovery([replace(r, source_id=i) for i, r in enumerate(found)], problems, [])
+
+
+def _common_root(roots: Sequence[Path]) -> Path:
+    """The folder that shown paths are relative to: `logs/*/*` names the same files as `logs` and must read the same."""
+    folders = [r if r.is_dir() else r.parent for r in roots]
+    return Path(os.path.commonpath(folders)) if folders else Path()
+
+
+def _stdin() -> Iterator[SourceRef]:
+    """Standard input; where it is several files behind `head` or `tail` headers it is kept aside to be read by part."""
+    plain = SourceRef(0, "-", "-", None, 0, time.time())
+    if not getattr(sys.stdin.buffer, "peek", lambda _: b"")(4).startswith(b"==> "):
+        yield plain
+        return
+    with tempfile.NamedTemporaryFile(prefix="correlator-stdin-", delete=False) as kept:
+        atexit.register(Path(kept.name).unlink, missing_ok=True)
+        shutil.copyfileobj(sys.stdin.buffer, kept)
+    yield from _joined(Path(kept.name), "-", time.time()) or [plain]
+
+
+def _joined(file: Path, shown: str, mtime: float) -> list[SourceRef]:
+    """The files inside one that `head` or `tail` wrote for several (`tail -n 500 logs/*`), by their headers."""
+    return [SourceRef(0, f"{shown}!{name}", str(file), None, end - start, mtime, path_hints(name), (start, end)) for name, start, end in sections(file)]
 
 
 def _walk(root: Path, problems: list[Problem], base: Path) -> Iterator[Path]:
@@ -134,6 +166,9 @@ def _sources(file: Path, base: Path, problems: list[Problem]) -> Iterator[Source
         return
     if _is_archive(file, head):
         yield from _members(file, shown, st.st_mtime, problems)
+        return
+    if head.startswith(b"==> ") and (parts := _joined(file, shown, st.st_mtime)):
+        yield from parts
         return
     why = _not_a_log(file.name, head)
     if why:

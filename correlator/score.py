@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+import tempfile
 import time
 import tomllib
 import traceback
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from correlator.errors import CorrelatorError
+from correlator.views import files_of
+from correlator.views import views as make_views
 
 
 @dataclass(slots=True)
@@ -37,6 +41,16 @@ class Result:
     origin: str
     summary: str
     seconds: float
+
+
+@dataclass(slots=True)
+class Change:
+    """A verdict that another view of the same logs changed."""
+
+    case: str
+    view: str
+    was: str
+    now: str
 
 
 def cases(corpus: Path) -> Iterator[tuple[str, Path, dict[str, Any]]]:
@@ -87,43 +101,85 @@ def judge_case(document: dict[str, Any] | None, label: dict[str, Any], name: str
     )  # fmt: skip
 
 
-def run(corpus: str, *, only: str | None = None, verbose: bool = False, rules: Any = None) -> dict[str, Any]:
-    """Scores every case below ``corpus``.
+def run(corpus: str, *, only: str | None = None, verbose: bool = False, rules: Any = None, views: bool = False) -> dict[str, Any]:
+    """Scores every case below ``corpus``; with ``views`` also each of its views that loses nothing.
 
     Returns:
-        ``results`` (list of Result), ``summary`` (figures), ``text`` (the printed table).
+        ``results`` (list of Result), ``changes`` (list of Change), ``summary`` (figures), ``text`` (the printed table).
 
     Raises:
         CorrelatorError: the folder holds no labelled incident.
     """
-    from correlator import engine
-
     root = Path(corpus)
     found = [c for c in cases(root) if only is None or only in c[0]] if root.is_dir() else []
     if not found:
         raise CorrelatorError("no labelled incidents found", where=corpus, why="there is no expected.toml below it", help="see the label format in docs/architecture.md")
     results: list[Result] = []
+    changes: list[Change] = []
+    viewed = 0
     baseline: dict[str, list[bool]] = defaultdict(list)
     for name, logs, label in found:
         started = time.perf_counter()
-        document: dict[str, Any] | None = None
-        store_path: str | None = None
-        try:
-            store_path, diagnosis = engine.run([str(logs)], rules=rules)
-            document = diagnosis.document
-        except Exception:
-            if verbose:
-                traceback.print_exc()
-        finally:
-            if store_path:
-                Path(store_path).unlink(missing_ok=True)
-        result = judge_case(document, label, name, time.perf_counter() - started)
-        results.append(result)
+        with _diagnosed([str(logs)], rules, verbose) as (document, store_path):
+            result = judge_case(document, label, name, time.perf_counter() - started)
+            results.append(result)
+            if views and document is not None and store_path is not None:
+                for view, now in _views(logs, store_path, rules, verbose):
+                    viewed += 1
+                    if now != verdict_of(document):
+                        changes.append(Change(name, view, verdict_of(document), now))
         if result.answerable:
             for key, rank in baselines(logs).items():
                 baseline[key].append(rank is not None and rank in set(result.expected))
     summary = summarise(results, baseline)
-    return {"results": results, "summary": summary, "text": render(results, summary, verbose)}
+    if views:
+        summary |= {"views": viewed, "views_agree": round(1 - len(changes) / viewed, 4) if viewed else None}
+    return {"results": results, "changes": changes, "summary": summary, "text": render(results, summary, verbose) + _render_changes(changes, viewed)}
+
+
+@contextmanager
+def _diagnosed(paths: list[str], rules: Any, verbose: bool) -> Iterator[tuple[dict[str, Any] | None, str | None]]:
+    """The document and job file of a run; None for a crash."""
+    from correlator import engine
+
+    store_path: str | None = None
+    try:
+        try:
+            store_path, diagnosis = engine.run(paths, rules=rules)
+            document: dict[str, Any] | None = diagnosis.document
+        except Exception:
+            document = None
+            if verbose:
+                traceback.print_exc()
+        yield document, store_path
+    finally:
+        if store_path:
+            Path(store_path).unlink(missing_ok=True)
+
+
+def _views(logs: Path, store_path: str, rules: Any, verbose: bool) -> Iterator[tuple[str, str]]:
+    """(view, its verdict) of every view of a case."""
+    for view, write in make_views(files_of(logs, store_path)).items():
+        with tempfile.TemporaryDirectory(prefix="correlator-view-") as folder, _diagnosed(write(Path(folder)), rules, verbose) as (document, _):
+            yield view, verdict_of(document)
+
+
+def verdict_of(document: dict[str, Any] | None) -> str:
+    """What must not depend on how the logs were handed over: scope, ranks and class of the primary incident."""
+    if document is None:
+        return "crash"
+    if not document["incidents"]:
+        return "no incident"
+    primary = document["incidents"][document["primary"]]
+    return f"{primary['scope']} {primary['initiating_ranks']} {primary['failure_class']}"
+
+
+def _render_changes(changes: list[Change], viewed: int) -> str:
+    if not viewed:
+        return ""
+    lines = [f"\nviews that lose nothing   {viewed}, same verdict {_pct(1 - len(changes) / viewed)}"]
+    lines += [f"  {c.case:<34} {c.view:<13} {c.was}  ->  {c.now}" for c in changes]
+    return "\n".join(lines)
 
 
 def baselines(logs: Path) -> dict[str, int | None]:

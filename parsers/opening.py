@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import bz2
 import io
+import itertools
 import lzma
+import mmap
+import re
 import sys
 import tarfile
 import zipfile
@@ -18,6 +21,8 @@ Report = Callable[[int | None, str, str], None]
 CHUNK = 4 << 20
 MAX_BYTES = 64 << 30  # decompressed bytes of one source
 MAX_RATIO = 2000  # decompressed : compressed, above which (and above 1 GiB) a source counts as a bomb
+MAX_LAYERS = 4  # compressions inside each other that are undone
+_SECTION = re.compile(rb"(?:\A|\n)==> ([^\n]{1,4096}) <==\n")
 _MAGIC = ((b"\x1f\x8b", "gz"), (b"(\xb5/\xfd", "zst"), (b"\xfd7zXZ\x00", "xz"), (b"BZh", "bz2"))
 
 
@@ -31,6 +36,10 @@ def open_chunks(ref: Any, *, problem: Report) -> Iterator[bytes]:
     try:
         if ref.path == "-":
             yield from _text(_decode(sys.stdin.buffer, problem, 0))
+        elif ref.span is not None:
+            with Path(ref.real_path).open("rb") as f:
+                f.seek(ref.span[0])
+                yield from _text(_upto(f, ref.span[1] - ref.span[0]))
         elif ref.member is None:
             with Path(ref.real_path).open("rb") as f:
                 yield from _text(_decode(f, problem, max(1, Path(ref.real_path).stat().st_size)))
@@ -39,6 +48,27 @@ def open_chunks(ref: Any, *, problem: Report) -> Iterator[bytes]:
                 yield from _text(_decode(f, problem, max(1, ref.size)))
     except OSError as exc:
         problem(None, "unreadable", f"{type(exc).__name__}: {exc.strerror or exc}")
+
+
+def sections(file: Path) -> list[tuple[str, int, int]]:
+    """Name, first byte and end of each file inside one that ``head`` or ``tail`` wrote for several.
+
+    GNU and BSD print ``==> NAME <==`` before each file and an empty line before each but the first (coreutils tail.c,
+    write_header). Empty when the file does not begin with such a header.
+    """
+    with file.open("rb") as f:
+        if not f.read(4) == b"==> ":
+            return []
+        with mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            found = [(m.start(), m.end(), m[1].decode("utf-8", "replace")) for m in _SECTION.finditer(data)]
+            ends = [*(start for start, _, _ in found[1:]), len(data)]
+    return [(name, start, max(start, end)) for (_, start, name), end in zip(found, ends, strict=True)]
+
+
+def _upto(f: IO[bytes], left: int) -> Iterator[bytes]:
+    while left > 0 and (piece := f.read(min(CHUNK, left))):
+        left -= len(piece)
+        yield piece
 
 
 def read_all(ref: Any, *, limit: int, problem: Report) -> bytes:
@@ -82,13 +112,23 @@ def open_tar(path: str) -> tarfile.TarFile:
 
 
 def _decode(f: IO[bytes], problem: Report, size: int) -> Iterator[bytes]:
-    head = f.read(CHUNK)
-    kind = compression(head)
-    raw = _pieces(head, f)
+    """The text behind every layer of compression (a rotated ``.gz`` that was packed again for a ticket)."""
+    data = _pieces(f.read(CHUNK), f)
+    for _ in range(MAX_LAYERS):
+        head = next(data, b"")
+        kind = compression(head)
+        data = itertools.chain([head], data)
+        if kind is None:
+            break
+        data = _bounded(_inflate(kind, data, problem), problem, size)
+    yield from data
+
+
+def _bounded(pieces: Iterator[bytes], problem: Report, size: int) -> Iterator[bytes]:
     total = 0
-    for piece in raw if kind is None else _inflate(kind, raw, problem):
+    for piece in pieces:
         total += len(piece)
-        if kind is not None and size and total > (1 << 30) and total > size * MAX_RATIO or total > MAX_BYTES:
+        if size and total > (1 << 30) and total > size * MAX_RATIO or total > MAX_BYTES:
             problem(None, "truncated", f"decompression stopped after {total} bytes: the source looks like a decompression bomb")
             return
         yield piece

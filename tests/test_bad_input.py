@@ -49,7 +49,13 @@ def test_plain(logs: Path) -> None:
     assert named(logs) == ([1], [])
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress, zstandard.ZstdCompressor().compress], ids=["gz", "bz2", "xz", "zst"])
+def packed_twice(data: bytes) -> bytes:
+    return zstandard.ZstdCompressor().compress(gzip.compress(data))
+
+
+@pytest.mark.parametrize(
+    "pack", [gzip.compress, bz2.compress, lzma.compress, zstandard.ZstdCompressor().compress, packed_twice], ids=["gz", "bz2", "xz", "zst", "gz in zst"]
+)
 def test_compressed(logs: Path, pack) -> None:  # type: ignore[no-untyped-def]
     data = (logs / "rank_1.log").read_bytes()
     (logs / "rank_1.log").unlink()

@@ -17,11 +17,13 @@ def test_corpus(name: str, right: float, classes: float, wrong: int) -> None:
     folder = CORPUS / name
     if not folder.is_dir():
         pytest.skip("the labelled incidents are not here")
-    summary = score.run(str(folder))["summary"]
+    report = score.run(str(folder), views=True)
+    summary = report["summary"]
 
     assert summary["crashes"] == 0
     assert summary["false_alarms"] == 0
     assert summary["wrong_names"] <= wrong
     assert summary["answerable_right"] >= right
     assert summary["class_right"] >= classes
+    assert summary["views_agree"] >= 0.98, report["changes"]
     assert summary["answerable_right"] > 1.5 * max(summary["baselines"].values())

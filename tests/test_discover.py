@@ -13,6 +13,7 @@ import pytest
 
 from correlator.discover import discover, path_hints
 from correlator.errors import CorrelatorError
+from correlator.parsers.opening import open_chunks
 
 
 @pytest.mark.parametrize(
@@ -113,11 +114,41 @@ def test_numbers_with_a_hole_are_no_index(tmp_path: Path) -> None:
 
 def test_globs_and_several_roots(tmp_path: Path) -> None:
     put(tmp_path, a__rank_0_dot_log="x", b__rank_1_dot_log="x")
-    assert paths([tmp_path / "a", tmp_path / "b"]) == ["rank_0.log", "rank_1.log"]
-    assert paths(tmp_path / "*" / "rank_*.log") == ["rank_0.log", "rank_1.log"]
+    assert paths([tmp_path / "a", tmp_path / "b"]) == ["a/rank_0.log", "b/rank_1.log"]
+    assert paths(tmp_path / "*" / "rank_*.log") == ["a/rank_0.log", "b/rank_1.log"]
 
 
 def test_a_missing_path_says_where_and_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(CorrelatorError, match="no such file") as caught:
         discover([str(tmp_path / "gone")])
     assert str(tmp_path / "gone") in str(caught.value) and "check the path" in str(caught.value)
+
+
+def test_named_files_keep_their_folders(tmp_path: Path) -> None:
+    """`logs/*/*` names the same files as `logs`: node and attempt folders are evidence."""
+    put(tmp_path, node0__rank_0_dot_log="a", node1__rank_1_dot_log="b", node1__rank_2_dot_log="c")
+    files = sorted(p for p in tmp_path.rglob("*") if p.is_file())
+    assert paths(files[::-1]) == paths(tmp_path) == ["node0/rank_0.log", "node1/rank_1.log", "node1/rank_2.log"]
+
+
+def test_a_file_named_twice_is_read_once(tmp_path: Path) -> None:
+    put(tmp_path, rank_0_dot_log="a", rank_1_dot_log="b")
+    assert paths([tmp_path, tmp_path / "rank_1.log"]) == ["rank_0.log", "rank_1.log"]
+
+
+def test_files_joined_by_tail_are_read_apart(tmp_path: Path) -> None:
+    put(tmp_path, all_dot_txt="==> node0/rank_0.log <==\none\ntwo\n\n==> node1/rank_1.log <==\nno newline at the end\n==> empty.log <==\n\n==> last.log <==\nx")
+    found = discover([str(tmp_path)]).sources
+    read = {s.path: b"".join(open_chunks(s, problem=lambda *_: None)) for s in found}
+    assert read == {
+        "all.txt!node0/rank_0.log": b"one\ntwo\n",
+        "all.txt!node1/rank_1.log": b"no newline at the end",
+        "all.txt!empty.log": b"",
+        "all.txt!last.log": b"x",
+    }
+    assert [s.hints.rank for s in found if s.hints.node == "node1"] == [1]
+
+
+def test_a_log_that_quotes_such_a_header_is_one_file(tmp_path: Path) -> None:
+    put(tmp_path, rank_0_dot_log="first\n==> other <==\nsecond\n")
+    assert paths(tmp_path) == ["rank_0.log"]

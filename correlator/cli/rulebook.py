@@ -82,10 +82,11 @@ def score(
     corpus: Annotated[str, typer.Argument(help="Folder with labelled incidents.", metavar="CORPUS")],
     only: Annotated[str | None, typer.Option("--only", help="Cases whose name holds this.")] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the sentence of every wrong case.")] = False,
+    views: Annotated[bool, typer.Option("--views", help="Also hand every case over differently (joined, labelled, renamed ...): the verdict must stay.")] = False,
     rules: common.Rules = None,
 ) -> None:
     """Measure the engine on labelled incidents."""
     from correlator import engine
     from correlator import score as scorer
 
-    typer.echo(scorer.run(corpus, only=only, verbose=verbose, rules=engine.rulebook(tuple(rules or ())))["text"])
+    typer.echo(scorer.run(corpus, only=only, verbose=verbose, rules=engine.rulebook(tuple(rules or ())), views=views)["text"])
