@@ -318,7 +318,7 @@ def _second_hand(part: Part, sink: Sink) -> list[Event]:
         text = ev.attrs.get("exception_text")
         if ev.kind != "exit_record" or not text or ev.peer_rank is None:
             continue
-        line = document_line(ev.line, str(text), ev.byte_offset, None)
+        line = document_line(ev.attrs.get("exception_line") or ev.line, str(text), ev.byte_offset, None)
         line.stream = ev.stream
         side = Sink(part.path, sink._refine)
         python_traceback.emit(str(text), line, side, second_hand=True)

@@ -214,15 +214,22 @@ class Sink:
         duration_ms: float | None = None,
         refine: bool = False,
         stamp: Stamp | None = None,
+        quote_line: int | None = None,
         **attrs: Any,
     ) -> Event:
         """Adds an event. ``rank`` defaults to the c10d rank printed on the line.
 
+        ``quote_line``: where the words of ``message`` stand, if not on ``line`` (the end of a traceback). A message that
+        stands on neither is our reading of a record, and attrs then hold ``reading``: it is never shown as a quotation.
         With ``refine=True`` the rulebook's signatures may turn ``kind`` into a more specific
         predicate on the ground of ``message``; attrs then hold ``rule`` and ``signature``.
         """
         whole = message if message is not None else line.msg
         text = whole[:MESSAGE_LIMIT]
+        if quote_line is not None and quote_line != line.no:
+            attrs["quote_line"] = quote_line
+        elif message is not None and message.split("\n", 1)[0].strip() not in line.raw:
+            attrs["reading"] = True
         if refine and self._refine is not None:
             better = self._refine(source, whole)
             if better is not None:

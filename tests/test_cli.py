@@ -26,7 +26,7 @@ def test_text_fits_a_terminal() -> None:
     assert max(len(line) for line in lines) <= 80
     assert "\x1b" not in done.stdout
     assert len(lines) <= 60
-    assert "job.log:114" in done.stdout
+    assert "job.log:148" in done.stdout
 
 
 def test_json_and_exit_code() -> None:

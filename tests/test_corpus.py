@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from correlator import score
+from correlator.api import open_job
+from tests.citations import unresolved
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
 
@@ -27,3 +29,15 @@ def test_corpus(name: str, right: float, classes: float, wrong: int) -> None:
     assert summary["class_right"] >= classes
     assert summary["views_agree"] >= 0.98, report["changes"]
     assert summary["answerable_right"] > 1.5 * max(summary["baselines"].values())
+
+
+@pytest.mark.slow
+def test_every_statement_resolves() -> None:
+    if not CORPUS.is_dir():
+        pytest.skip("the labelled incidents are not here")
+    bad = {}
+    for name, logs, _ in score.cases(CORPUS):
+        with open_job(str(logs)) as job:
+            if found := unresolved(job, logs):
+                bad[name] = found
+    assert bad == {}

@@ -16,10 +16,13 @@ class Evidence:
         self._cited: dict[int, tuple[Any, ...]] | None = None
 
     def _line(self, event_id: int | None) -> tuple[Any, ...] | None:
-        """Path, line, text, rank and waited milliseconds of an event. What facts cite is fetched once, not a scan each."""
+        """Path, line, text, rank, waited milliseconds and kind of quotation of an event. What facts cite is fetched once, not a scan each."""
         if event_id is None:
             return None
-        query = "SELECT e.event_id, s.path, e.line, e.message, e.rank, e.duration_ms FROM ev e JOIN sources s USING (source_id)"
+        query = (
+            "SELECT e.event_id, s.path, coalesce(TRY_CAST((e.attrs->>'quote_line') AS BIGINT), e.line), e.message, e.rank, e.duration_ms,"
+            " CASE WHEN s.format = 'log' AND (e.attrs->>'reading') IS NULL THEN 'line' ELSE 'record' END FROM ev e JOIN sources s USING (source_id)"
+        )
         if self._cited is None:
             rows = self.con.execute(f"{query} WHERE e.event_id IN (SELECT first_event_id FROM facts WHERE attempt = ?)", [self.attempt]).fetchall()
             self._cited = {row[0]: row[1:] for row in rows}
@@ -41,13 +44,13 @@ class Evidence:
         """The lines behind a fact. A fact of absence cites the last line of its rank."""
         out: list[dict[str, Any]] = []
         if row := self._line(fact.first_event_id):
-            out.append({"role": role, "kind": "line", "rank": fact.rank if fact.rank is not None else row[3], "path": row[0], "line": row[1], "text": row[2][:400]})
+            out.append({"role": role, "kind": row[5], "rank": fact.rank if fact.rank is not None else row[3], "path": row[0], "line": row[1], "text": row[2][:400]})
         if "line" in fact.attrs and "source_id" in fact.attrs and not out:
             row = first(self.con, "SELECT path FROM sources WHERE source_id = ?", [int(fact.attrs["source_id"])])
             if row:
                 step = first(self.con, "SELECT loss, grad_norm FROM step_rows WHERE source_id = ? AND line = ?", [int(fact.attrs["source_id"]), int(fact.attrs["line"])])
                 text = f"step {fact.step}: loss {step[0]}, grad norm {step[1]}" if step else f"step {fact.step}"
-                out.append({"role": role, "kind": "line", "rank": fact.rank, "path": row[0], "line": int(fact.attrs["line"]), "text": text})
+                out.append({"role": role, "kind": "record", "rank": fact.rank, "path": row[0], "line": int(fact.attrs["line"]), "text": text})
         if fact.certainty == "absence" and fact.rank is not None:
             path, line, text = self.last_line(fact.rank)
             if path is not None:

@@ -33,7 +33,7 @@ def _incident(i: dict[str, Any], job: dict[str, Any]) -> list[str]:
     out += _list("Why", (_plain(r) for r in i["reasons"]))
     out += ["", "### Evidence", ""]
     for e in i["evidence"]:
-        mark = ", absence" if e["kind"] == "absence" else ""
+        mark = "" if e["kind"] == "line" else f", {e['kind']}"
         fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", e["text"])), default=0))
         out += [f"`{place(e)}` ({e['role']}{mark})", "", f"{fence}text", e["text"], fence, ""]
     out.pop()

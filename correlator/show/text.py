@@ -61,8 +61,8 @@ def _incident(i: dict[str, Any], job: dict[str, Any]) -> list[str]:
     out += ["", "WHY", *_wrap(i["reasons"])]
     out += ["", "EVIDENCE"]
     for e in i["evidence"][:6]:
-        absence = ", absence" if e["kind"] == "absence" else ""
-        out.append(f"  {place(e)}  [{e['role']}{absence}]")
+        kind = "" if e["kind"] == "line" else f", {e['kind']}"
+        out.append(f"  {place(e)}  [{e['role']}{kind}]")
         out += _quote(e["text"])
     if i["suspects"]:
         out += ["", "SUSPECTS (not a verdict)", *_wrap(f"rank {s['rank']}: {s['why']}" for s in i["suspects"][:8])]

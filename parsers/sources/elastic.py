@@ -131,9 +131,9 @@ class Block:
             self.entries[-1][m[1]] = m[2].strip()
             self.in_traceback = m[1] == "traceback"
             if self.in_traceback and "Error" in m[2]:
-                self.entries[-1]["text"].append(m[2])
+                self.entries[-1]["text"].append((m[2], line.no))
         elif self.entries and self.in_traceback and text[:1] == " ":
-            self.entries[-1]["text"].append(text.strip())
+            self.entries[-1]["text"].append((text.strip(), line.no))
         else:
             return False
         return True
@@ -162,11 +162,11 @@ class Block:
         local = int(rank[2]) if rank[2] else None
         error_file = None if entry.get("error_file") in (None, "<N/A>") else entry["error_file"]
         attempt = re.search(r"/attempt_(\d+)/", error_file or "")
-        exception = next((t for t in reversed(entry["text"]) if _EXCEPTION.match(t)), None)
+        exception, said_at = next(((t, no) for t, no in reversed(entry["text"]) if _EXCEPTION.match(t)), (None, None))
         out.event(
             "exit_record", line, source=NAME, message=f"rank {rank[1]} exitcode {exitcode} (pid {pid})" + (f": {exception}" if exception else ""),
             peer_rank=int(rank[1]), by="elastic", exitcode=exitcode, signal=signals.of_exit(exitcode), pid=pid, local_rank=local, node=entry.get("host"),
-            error_file=error_file, log_attempt=int(attempt[1]) if attempt else None, time=entry.get("time"), root_cause=entry["root"], exception_text=exception,
+            error_file=error_file, log_attempt=int(attempt[1]) if attempt else None, time=entry.get("time"), root_cause=entry["root"], exception_text=exception, exception_line=said_at,
         )  # fmt: skip
         out.mapping(line, NAME, global_rank=int(rank[1]), local_rank=local, pid=pid, host=entry.get("host"), error_file=error_file)
 

@@ -36,6 +36,7 @@ def emit(
     out: Sink,
     *,
     line_end: int | None = None,
+    quote_line: int | None = None,
     frames: list[str] | None = None,
     outer: str | None = None,
     uncaught: bool | None = None,
@@ -67,7 +68,7 @@ def emit(
         "second_hand": second_hand or None, "paths": paths, "loose": loose or None, "worker": worker, **more,
     }  # fmt: skip
     attrs = {k: v for k, v in attrs.items() if v is not None}
-    common: dict[str, Any] = {"message": text, "line_end": line_end}
+    common: dict[str, Any] = {"message": text, "line_end": line_end, "quote_line": quote_line}
     if ignored:
         out.event("teardown_noise", line, source=NAME, **common, **attrs)
         return
@@ -81,7 +82,7 @@ def emit(
     if cause:
         attrs["cause"] = cause.split("\n", 1)[0][:TEXT_LIMIT]
     whole = f"{m['type']}: {m['text']}" if m["text"] else m["type"]
-    out.event("raised", line, source=NAME, line_end=line_end, message=whole, refine=True, **attrs)
+    out.event("raised", line, source=NAME, **{**common, "message": whole}, refine=True, **attrs)
 
 
 def _inner(name: str, body: str) -> tuple[str, str, int | None]:

@@ -79,6 +79,7 @@ class Block:
         self.cause: str | None = None
         self.spawned: int | None = None
         self.subs: list[str] = []  # exceptions of a group
+        self.quote_line = line.no  # where the exception that counts is printed
         self._restart()
 
     def _restart(self) -> None:
@@ -97,7 +98,7 @@ class Block:
     def feed(self, line: Line, out: Sink) -> bool:
         text = line.text
         if self.group:
-            mine = self._in_group(text)
+            mine = self._in_group(text, line)
         else:
             if self.indent and not text[: self.indent].strip(" +|"):
                 text = text[self.indent :]
@@ -118,7 +119,7 @@ class Block:
         if _is_record(line) or "errors.ChildFailedError" in text:
             return False
         if CONVENTIONAL.match(text) or (not self.strangers and ANY.match(text)):
-            self.message, self.state = [text], "message"
+            self.message, self.state, self.quote_line = [text], "message", line.no
             return True
         self.strangers += 1
         return self.strangers <= STRANGERS
@@ -178,7 +179,7 @@ class Block:
         self._restart()
         return True
 
-    def _in_group(self, text: str) -> bool:
+    def _in_group(self, text: str, line: Line) -> bool:
         """An exception group draws its parts with a margin; the first leaf is what happened first."""
         if _GROUP_RULE.match(text):
             return True
@@ -192,6 +193,7 @@ class Block:
             if "sub-exception" in body:
                 self.message = self.message or [body]
             else:
+                self.quote_line = self.quote_line if self.subs else line.no
                 self.subs.append(body)
         return True
 
@@ -223,7 +225,7 @@ class Block:
             return
         text = self.subs[0] if self.subs else "\n".join(self.message)
         emit(
-            text, self.first, out, line_end=self.last.no, frames=self.frames[-FRAMES_KEPT:], outer=self.outer or None, uncaught=self._uncaught(), agent=agent,
+            text, self.first, out, line_end=self.last.no, quote_line=self.quote_line, frames=self.frames[-FRAMES_KEPT:], outer=self.outer or None, uncaught=self._uncaught(), agent=agent,
             cause=self.cause, paths=self.paths[-FRAMES_KEPT:], second_hand=self.rank is not None, subject_rank=self.rank, local_rank=self.spawned,
             group=self.message[0] if self.subs else None, ignored=self._ignored(out),
         )  # fmt: skip

@@ -113,11 +113,12 @@ def test_the_report_gives_one_record_a_worker() -> None:
     stopped, failed = [e for e in out.events if e.kind == "exit_record"]
     assert (stopped.peer_rank, stopped.line, stopped.attrs) == (5, 6, {
         "by": "elastic", "exitcode": -15, "signal": "SIGTERM", "pid": 28764, "local_rank": 1, "node": "gpu-7.cluster", "time": "2026-11-30_20:52:42", "root_cause": False,
+        "reading": True,
     })  # fmt: skip
     assert (failed.peer_rank, failed.line) == (4, 15)
     assert failed.attrs == {
         "by": "elastic", "exitcode": 1, "pid": 28763, "local_rank": 0, "node": "gpu-7.cluster", "error_file": "/scratch/job_ab/attempt_2/0/error.json", "log_attempt": 2,
-        "time": "2026-11-30_20:52:41", "root_cause": True, "exception_text": "ValueError: bad sample 7741",
+        "time": "2026-11-30_20:52:41", "root_cause": True, "exception_text": "ValueError: bad sample 7741", "exception_line": 24, "reading": True,
     }  # fmt: skip
     mappings = [e.attrs for e in out.events if e.kind == "mapping"]
     assert mappings[1] == {"global_rank": 4, "local_rank": 0, "pid": 28763, "host": "gpu-7.cluster", "error_file": "/scratch/job_ab/attempt_2/0/error.json"}

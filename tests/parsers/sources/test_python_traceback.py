@@ -21,7 +21,7 @@ def test_frames_text_and_end() -> None:
     )
     assert event.attrs == {
         "exception": "ValueError", "text": "bad sample 7741", "frames": ["train.py:<module>", "data.py:load"], "outer": "<module>", "uncaught": True,
-        "paths": ["/w/train.py", "/w/data.py"],
+        "paths": ["/w/train.py", "/w/data.py"], "quote_line": 7,
     }  # fmt: skip
     assert (event.message, event.line, event.line_end) == ("ValueError: bad sample 7741", 1, 7)
 
@@ -191,7 +191,7 @@ def test_exceptions_of_the_agent() -> None:
         read(python_traceback, f"Traceback (most recent call last):\n{AGENT}torch.distributed.elastic.multiprocessing.api.SignalException: Process 12 got signal: 15"),
         "external_signal",
     )
-    assert stop.attrs == {"signal": "SIGTERM", "agent": True}
+    assert stop.attrs == {"signal": "SIGTERM", "agent": True, "quote_line": 4}
     for name, kind in (("RendezvousTimeoutError", "rendezvous_expired"), ("RendezvousConnectionError", "lost_store"), ("RendezvousClosedError", "teardown_noise")):
         event = only(read(python_traceback, f"Traceback (most recent call last):\n{AGENT}torch.distributed.elastic.rendezvous.api.{name}: x"), kind)
         assert event.attrs["agent"] is True
@@ -201,7 +201,7 @@ def test_exceptions_of_the_agent() -> None:
 
 def test_interrupts_and_exits() -> None:
     event = only(read(python_traceback, f"Traceback (most recent call last):\n{MAIN}KeyboardInterrupt", tags=EXCEPTHOOK), "external_signal")
-    assert (event.rank, event.attrs) == (3, {"signal": "SIGINT", "agent": False})
+    assert (event.rank, event.attrs) == (3, {"signal": "SIGINT", "agent": False, "quote_line": 4})
     assert read(python_traceback, f"Traceback (most recent call last):\n{MAIN}SystemExit: 1").events == []
 
 
