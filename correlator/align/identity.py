@@ -96,11 +96,14 @@ class _Resolver:
         self.writers: dict[tuple[int, str, int], Writer] = {}
         self.bounds: dict[tuple[int, str], list[int]] = {}  # (source, launcher's group) -> lines after which the next attempt begins
         self.base: dict[tuple[Any, int], int] = {}  # (node key, attempt) -> global rank of local rank 0
+        self.labels_are_nodes = False  # srun started a launcher a node: its task numbers are no ranks
+        self.nodes_of: dict[int, str] = {}  # source -> machine, where a part of its path is the name of one
 
     def run(self) -> Identity:
         for part in self.parts:
             for group, lines in _attempt_bounds(part).items():
                 self.bounds[part.source_id, group] = lines
+        self._named_paths()
         self._writers()
         self._own_words()
         self._labels_and_paths()
@@ -123,7 +126,7 @@ class _Resolver:
         w = self.writers.get(key)
         if w is None:
             hints = self.refs[source_id].hints
-            w = self.writers[key] = Writer(source_id, unit, attempt, node=hints.node, agent_dir=hints.agent_dir, local_rank=hints.local_rank,
+            w = self.writers[key] = Writer(source_id, unit, attempt, node=hints.node or self.nodes_of.get(source_id), agent_dir=hints.agent_dir, local_rank=hints.local_rank,
                                            node_rank=hints.node_rank, pid=hints.pid)  # fmt: skip
         return w
 
@@ -137,6 +140,20 @@ class _Resolver:
                     yield part, ev, self.attempt_at(part.source_id, self._unit(part, ev.stream), ev.line)
 
     # ---- steps ----------------------------------------------------------------------------------
+    def _named_paths(self) -> None:
+        """``n1/dmesg.txt``, ``worker-2.log``: a part of a path is a machine or pod if the logs know one of that name."""
+        names: set[str] = set()
+        for part in self.parts:
+            for ev in part.events:
+                for key in ("host", "node", "pod"):
+                    if isinstance(value := ev.attrs.get(key), str) and value not in _LOOPBACK:
+                        names.add(value.split(".")[0])
+            names.update(tag.name for info in part.streams.values() for tag in info.tags if tag.kind in ("proc", "host", "pod") and tag.name)
+        for ref in self.refs.values():
+            if ref.hints.node is None:
+                *folders, file = ref.path.replace("!", "/").split("/")
+                self.nodes_of.update({ref.source_id: p for p in (*folders, file.split(".")[0]) if p in names})
+
     def _writers(self) -> None:
         for part in self.parts:
             for info in part.streams.values():
@@ -222,6 +239,7 @@ class _Resolver:
                     merged[source_id] = True
                 if any(w.rank is not None and w.rank != value for w in ws):
                     merged[source_id] = True
+            self.labels_are_nodes |= merged[source_id]
             for value, ws in labels.items():
                 for w in ws:
                     if merged[source_id]:
@@ -356,9 +374,13 @@ class _Resolver:
 
     def _name_exits(self) -> None:
         """Exit records and stops that only tell a pid or a local rank get their global rank."""
-        agents = any(ev.attrs.get("by") in ("elastic", "deepspeed") for _, ev, _ in self._events("exit_record"))
+        launchers = self.labels_are_nodes or any(ev.attrs.get("by") in ("elastic", "deepspeed") for _, ev, _ in self._events("exit_record"))
+        for _, ev, _ in self._events("killed_by_kernel"):
+            tasks = ev.attrs.get("tasks") or ()
+            if ev.source == "slurm" and len(tasks) == 1 and not launchers:
+                ev.attrs["subject_rank"] = tasks[0]
         for part, ev, attempt in self._events("exit_record", "signalled"):
-            if agents and ev.attrs.get("by") == "slurm":
+            if launchers and ev.attrs.get("by") == "slurm":
                 ev.attrs["node_rank"], ev.peer_rank = ev.peer_rank, None  # the task is a launcher, its number a node's
                 continue
             if ev.peer_rank is not None:

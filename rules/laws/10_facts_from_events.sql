@@ -26,7 +26,7 @@ subjects AS (
         CASE subject_kind
             WHEN 'rank' THEN CAST(coalesce(named_rank, rank) AS VARCHAR)
             WHEN 'agent' THEN coalesce(host, 'agent' || source_id)
-            WHEN 'host' THEN coalesce(host, (attrs->>'host'), peer_host, 'host' || source_id)
+            WHEN 'host' THEN coalesce(host, (attrs->>'host'), (attrs->>'pod'), peer_host, 'host' || source_id)
             WHEN 'job' THEN 'job'
             ELSE 's' || stream_id
         END AS subject,

@@ -33,6 +33,6 @@ ended_well AS (  -- every rank with a log finished and nobody recorded a bad exi
 )
 SELECT f.fact_id, 'recovered' AS status, 'the process went on working after it' AS why
 FROM faults f LEFT JOIN own_steps o USING (fact_id) LEFT JOIN job_steps j USING (fact_id) LEFT JOIN done d ON d.fact_id = f.fact_id LEFT JOIN ended_well w ON w.fact_id = f.fact_id
--- an exception that left the program, or a crash, is the end of its process: step lines printed behind it in a merged
+-- who left the loop is not back because the others go on; an exception that left the program, or a crash, is the end of its process: step lines printed behind it in a merged
 -- console only waited in another pipe
-WHERE (f.uncaught IS DISTINCT FROM 'true' AND f.predicate <> 'crashed' AND (coalesce(o.n, 0) >= 1 OR coalesce(j.n, 0) >= 2)) OR d.fact_id IS NOT NULL OR w.fact_id IS NOT NULL
+WHERE (f.uncaught IS DISTINCT FROM 'true' AND f.predicate <> 'crashed' AND (coalesce(o.n, 0) >= 1 OR coalesce(j.n, 0) >= 2 AND f.predicate <> 'left_early')) OR f.predicate <> 'left_early' AND (d.fact_id IS NOT NULL OR w.fact_id IS NOT NULL)

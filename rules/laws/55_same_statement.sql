@@ -6,6 +6,10 @@ FROM facts f
 WHERE f.status = 'active' AND (
     (f.subject_kind IN ('process', 'host') AND EXISTS (
         SELECT 1 FROM facts o WHERE o.attempt = f.attempt AND o.predicate = f.predicate AND o.subject_kind = 'rank' AND o.first_event_id = f.first_event_id))
+    OR (f.predicate = 'killed_by_kernel' AND f.subject_kind = 'host' AND regexp_full_match(f.subject, 'host[0-9]+') AND (f.attrs->>'step_id') IS NOT NULL AND EXISTS (
+        -- slurmstepd counts the kills of a step, srun says which task it was
+        SELECT 1 FROM facts o WHERE o.attempt = f.attempt AND o.predicate = f.predicate AND o.status = 'active' AND o.fact_id <> f.fact_id
+            AND NOT regexp_full_match(o.subject, 'host[0-9]+')))
     OR (f.predicate = 'mismatch' AND f.object IS DISTINCT FROM 'vote' AND EXISTS (
         SELECT 1 FROM facts o WHERE o.attempt = f.attempt AND o.predicate = 'mismatch' AND o.object = 'vote'))
     OR (f.predicate = 'nan_global' AND f.subject_kind = 'job' AND EXISTS (

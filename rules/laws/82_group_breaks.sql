@@ -20,3 +20,8 @@ WHERE NOT (c.onset_low IS NOT NULL AND e.at IS NOT NULL AND c.certainty <> 'abse
 UNION ALL
 SELECT x.attempt, h.fact_id, x.fact_id, 'structural', 'none', 'it waits for the group or is stopped with it'
 FROM effects x JOIN hubs h USING (attempt)
+UNION ALL
+-- who left the loop calls other collectives than those who stayed: the difference, and what it makes of processes, come from that
+SELECT a.attempt, a.fact_id, b.fact_id, 'strong', 'step', 'it had left the loop'
+FROM facts a JOIN facts b ON a.attempt = b.attempt AND a.fact_id <> b.fact_id
+WHERE a.status = 'active' AND b.status = 'active' AND a.predicate = 'left_early' AND b.predicate IN ('mismatch', 'stalled', 'vanished', 'busy', 'aborted', 'died', 'raised', 'crashed')

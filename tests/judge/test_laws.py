@@ -80,6 +80,72 @@ def test_gpu_fault_goes_to_the_rank_of_its_pci_bus() -> None:
     assert b.facts() == [("device_fault", "rank", "2")]
 
 
+def test_gpu_fault_without_a_host_belongs_to_nobody_when_two_ranks_fit() -> None:
+    b = Board(4, hosts={0: "a", 1: "a", 2: "b", 3: "b"})
+    b.ev("device_fault", None, source="kernel", xid=79, pci_bus="0000:12:00.0")
+    b.run("facts-from-events", "hardware-to-rank")
+    assert b.facts() == [("device_fault", "host", "host0"), ("device_fault", "rank", "2")]
+
+    twice = Board(2)
+    twice.hosts = {0: "a", 1: "b"}
+    twice.ev("killed_by_kernel", None, source="kernel", pid=5123)
+    for rank in (0, 1):  # the same worker pid on two hosts
+        twice.ev("worker_died", rank, worker_pid="5123")
+    twice.run("facts-from-events", "hardware-to-rank")
+    assert twice.facts("killed_by_kernel") == [("killed_by_kernel", "host", "host0")]
+
+
+def test_kernel_kill_of_a_worker_belongs_to_its_rank() -> None:
+    b = Board(4, hosts=dict.fromkeys(range(4), "n1"))
+    b.ev("killed_by_kernel", None, source="kernel", pid=5123)
+    b.ev("worker_died", 2, worker_pid="5123")
+    b.run("facts-from-events", "hardware-to-rank", "same-statement")
+    assert b.facts("killed_by_kernel") == [("killed_by_kernel", "rank", "2")]
+
+
+@pytest.mark.parametrize(("comm", "known", "status"), [("redis-server", True, "unrelated"), ("python3", True, "active"), ("redis-server", False, "active")])
+def test_kernel_kill_of_a_foreign_process_is_set_aside(comm: str, known: bool, status: str) -> None:
+    b = Board(2, hosts={0: "a", 1: "a"} if known else {})
+    b.ev("killed_by_kernel", None, source="kernel", pid=777, comm=comm)
+    b.run("facts-from-events", "foreign-process")
+    assert b.facts("killed_by_kernel", status) == [("killed_by_kernel", "host", "host0")]
+
+
+def test_anonymous_count_of_kills_gives_way_to_the_task_that_was_killed() -> None:
+    b = Board(2)
+    b.ev("killed_by_kernel", None, source="slurm", step_id="7.0", scope="host")
+    b.ev("killed_by_kernel", None, source="slurm", subject_rank=1, host="n2")
+    b.run("facts-from-events", "same-statement")
+    assert b.facts("killed_by_kernel") == [("killed_by_kernel", "rank", "1")]
+
+
+@pytest.mark.parametrize(("done_at", "others", "expected"), [(18, 19, [("left_early", "rank", "2")]), (19, 19, [])])
+def test_who_is_done_before_its_peers_left_early(done_at: int, others: int, expected: list[tuple[str, str, str]]) -> None:
+    b = Board(4)
+    for rank in range(4):
+        for step in range(17, 1 + (done_at if rank == 2 else others)):
+            b.step(rank, step)
+    b.ev("finished", 2)
+    for rank in (0, 1, 3):
+        b.ev("lost_connection", rank)
+    b.run("facts-from-events", "finished-early")
+    assert b.facts("left_early") == expected
+
+
+def test_exit_code_0_before_the_others_is_leaving_early_and_done_without_victims_is_not() -> None:
+    b = Board(3)
+    for rank, last in ((0, 9), (1, 8), (2, 9)):
+        b.step(rank, last)
+    b.ev("exit_record", None, peer_rank=1, exitcode=0)
+    b.run("facts-from-events", "finished-early")
+    assert b.facts("left_early") == []
+    b.con.execute("DELETE FROM ranks")
+    b.ev("timed_out_waiting", 0)
+    b.con.execute("DELETE FROM facts")
+    b.run("facts-from-events", "finished-early")
+    assert b.facts("left_early") == [("left_early", "rank", "1")]
+
+
 def test_first_local_nan_names_its_rank() -> None:
     b = Board(3)
     for step in range(1, 6):
@@ -352,5 +418,5 @@ def test_fault_of_a_machine_explains_its_own_ranks_only() -> None:
 def test_every_law_has_a_row_test() -> None:
     """By name, or by running all laws (the explain laws work on facts of the others)."""
     text = Path(__file__).read_text(encoding="utf-8")
-    run_whole = {"host-gone", "silent-rank", "own-process", "group-breaks", "outside-stop", "nan-spreads", "uneven-ends"}
+    run_whole = {"host-gone", "silent-rank", "own-process", "group-breaks", "outside-stop", "nan-spreads"}
     assert {law.name for law in load_laws() if f'"{law.name}"' not in text} <= run_whole
