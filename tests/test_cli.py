@@ -115,6 +115,14 @@ def test_traceback_only_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Traceback" in done.stderr
 
 
+def test_why_not_of_a_suspect_says_what_is_not_proved(tmp_path: Path) -> None:
+    waited = "[rank{r}]: Traceback (most recent call last):\n[rank{r}]: RuntimeError: [/b/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 9000ms for recv operation to complete\n"
+    for r in range(4):
+        (tmp_path / f"rank_{r}.log").write_text(f"rank={r} world_size=4\nstep 1 loss=2\n" + (waited.format(r=r) if r in (0, 3) else ""))
+    done = run("diagnose", str(tmp_path), "--why-not", "1")
+    assert "RANK 1 IS A SUSPECT, NOT PROVED" in done.stdout and "because rank 2 did as well" in " ".join(done.stdout.split())
+
+
 def test_why_not_of_a_rank_that_does_not_exist() -> None:
     assert run("diagnose", SAMPLE, "--why-not", "99").stdout.endswith("Rank 99 is not a rank of this job.\n")
 

@@ -152,7 +152,9 @@ class _Resolver:
         for ref in self.refs.values():
             if ref.hints.node is None:
                 *folders, file = ref.path.replace("!", "/").split("/")
-                self.nodes_of.update({ref.source_id: p for p in (*folders, file.split(".")[0]) if p in names})
+                named = [p for p in (*folders, file.split(".")[0]) if p in names]
+                if named:
+                    self.nodes_of[ref.source_id] = named[-1]
 
     def _writers(self) -> None:
         for part in self.parts:

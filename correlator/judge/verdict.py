@@ -11,7 +11,7 @@ from correlator.judge.confidence import NAMED_AT, confidence
 from correlator.judge.diagnosis import Diagnosis, diagnose
 from correlator.judge.evidence import Evidence
 from correlator.judge.graph import Fact, Graph, load
-from correlator.judge.words import action_for, missing_of, ranks_text, say
+from correlator.judge.words import action_for, doubt_of, missing_of, ranks_text, say
 from correlator.rulebook import Rulebook
 
 NOISE = {"warned", "teardown_noise", "group_broken"}
@@ -201,7 +201,7 @@ class _Builder:
             "resume": self.evidence.resume(), "fix": doc_rule.doc.get("fix", "") if doc_rule else "", "verify": doc_rule.doc.get("verify", "") if doc_rule else "",
             "do_not": doc_rule.doc.get("do_not", "") if doc_rule else "",
             "features": [{"feature": n, "value": round(v, 3), "logit": round(x, 3)} for n, v, x in parts],
-            "why_graph": self._why_graph(cause), "why_not": self._why_nots(cause, named),
+            "why_graph": self._why_graph(cause), "why_not": self._why_nots(cause, named, suspects, parts),
         }  # fmt: skip
         onset = lead.onset_high or lead.onset_low if lead is not None else None
         return Incident(document, roles, onset, cause)
@@ -342,12 +342,13 @@ class _Builder:
                             "why": edge.why, "grade": edge.grade, "basis": edge.basis, "path": where[0], "line": where[1]})  # fmt: skip
         return out
 
-    def _why_nots(self, cause: Cause | None, named: list[int]) -> dict[str, Any]:
+    def _why_nots(self, cause: Cause | None, named: list[int], suspects: list[dict[str, Any]], parts: list[tuple[str, float, float]]) -> dict[str, Any]:
         wanted = [self.why_not] if self.why_not is not None else [r.rank for r in self.ranks] if len(self.ranks) <= 64 else []
         out: dict[str, Any] = {}
         for rank in wanted:
             own = [f for f in [*self.graph.facts.values(), *self.excluded] if f.rank == rank and f.predicate not in ("warned",)]
-            role = "initiating" if rank in named else "propagated" if own else "benign"
+            suspected = any(s["rank"] == rank for s in suspects)
+            role = "initiating" if rank in named else "suspect" if suspected else "propagated" if own else "benign"
             reasons = []
             for f in own[:6]:
                 where = self.evidence.place(f.first_event_id)
@@ -358,6 +359,10 @@ class _Builder:
                     text = f"it {say(f, self.rulebook)}: an effect, which never starts a failure" + (f" ({edges[0].why})" if edges else "")
                 elif edges:
                     text = f"it {say(f, self.rulebook)}, which {edges[0].law} explains: {edges[0].why}"
+                elif cause is not None and f in cause.facts and suspected:
+                    others = [s["rank"] for s in suspects if s["rank"] != rank]
+                    alike = f"{ranks_text(others)} did as well" if others else doubt_of(parts)
+                    text = f"it {say(f, self.rulebook)}: this may be the cause, but it is not proved, because {alike}"
                 elif cause is not None and f in cause.facts:
                     text = f"it {say(f, self.rulebook)}: this is the cause"
                 else:

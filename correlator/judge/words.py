@@ -61,6 +61,19 @@ def say(fact: Fact, rulebook: Rulebook) -> str:
     return text
 
 
+_DOUBTS = {
+    "kind": "it follows from absence alone", "completeness": "other ranks are silent too", "margin": "another cause is as strong",
+    "coverage": "its own log is missing or cut", "identity": "its rank number was inferred", "order": "nothing says what came first",
+    "unexplained": "it does not explain all failed ranks", "caught": "the program may have handled it",
+}  # fmt: skip
+
+
+def doubt_of(parts: Sequence[tuple[str, float, float]]) -> str:
+    """The feature that costs the most confidence, in words. ``parts``: (feature, value, logit)."""
+    name = min((p for p in parts if p[0] in _DOUBTS), key=lambda p: p[2], default=("", 0.0, 0.0))[0]
+    return _DOUBTS.get(name, "the evidence is weak")
+
+
 def missing_of(cause: Cause | None, scope: str, effects: list[Fact], ranks: list[RankRow], rulebook: Rulebook, rule: Rule | None) -> list[dict[str, str]]:
     """What to fetch, as {fact, how}; never empty for an undetermined verdict."""
     asks: list[str] = []

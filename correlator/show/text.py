@@ -105,7 +105,8 @@ def _why_not(i: dict[str, Any] | None, rank: int, job: dict[str, Any]) -> list[s
     entry = i["why_not"].get(str(rank))
     if entry is None:  # large jobs keep only the rank that was asked for
         return ["", *textwrap.wrap(f"Rank {rank} was not asked for when this job was judged: ask again from the logs with --why-not {rank}.", WIDTH)]
-    head = f"RANK {rank} IS {'THE INITIATOR' if entry['role'] == 'initiating' else 'NOT THE INITIATOR'}"
+    verdict = {"initiating": "THE INITIATOR", "suspect": "A SUSPECT, NOT PROVED"}.get(entry["role"], "NOT THE INITIATOR")
+    head = f"RANK {rank} IS {verdict}"
     return ["", head, *_wrap(f"{r['text']}" + (f" ({r['path']}:{r['line']})" if r["path"] else "") for r in entry["reasons"])]
 
 
