@@ -18,6 +18,7 @@ STRENGTH = {
     "waiting_on_lock": 84, "mismatch": 70, "exited": 68, "busy": 60, "stalled": 58, "rank_slow": 61, "vanished": 55,
     "partitioned": 50, "scale_exhausted": 66, "nan_global": 64, "rendezvous_expired": 54, "store_failed": 52, "p2p_stuck": 50,
 }  # fmt: skip
+SYMPTOMS = frozenset({"nan_global", "scale_exhausted"})  # what the reduction made of one rank's or everybody's fault: says that, not who
 ORDER_MARGIN = timedelta(milliseconds=1500)  # beyond both intervals, before one root is said to precede another
 
 

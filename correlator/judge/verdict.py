@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from correlator.judge.causes import Cause, RankRow, choose, merge
+from correlator.judge.causes import SYMPTOMS, Cause, RankRow, choose, merge
 from correlator.judge.confidence import NAMED_AT, confidence
 from correlator.judge.diagnosis import Diagnosis, diagnose
 from correlator.judge.evidence import Evidence
@@ -89,6 +89,8 @@ class _Builder:
         kind = {"words": 0.0, "record": 0.3, "absence": 0.6}[lead.certainty]
         if cause.predicate == "never_joined":
             kind = 0.2  # the store or its waiting peers named it
+        elif cause.predicate in SYMPTOMS:
+            kind = 1.0
         completeness = 0.0
         if lead.certainty == "absence":
             tier = int(lead.attrs.get("tier") or 4)

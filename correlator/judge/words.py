@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from correlator.judge.causes import Cause, RankRow
+from correlator.judge.causes import SYMPTOMS, Cause, RankRow
 from correlator.judge.graph import Fact
 from correlator.rulebook import Rule, Rulebook
 
@@ -85,7 +85,7 @@ def missing_of(cause: Cause | None, scope: str, effects: list[Fact], ranks: list
         p = rulebook.predicates[cause.predicate]
         if p.asks_why:
             asks.append(p.asks_why)
-        elif p.certainty == "absence" or cause.predicate in ("nan_global", "scale_exhausted"):
+        elif p.certainty == "absence" or cause.predicate in SYMPTOMS:
             asks.append(p.asks_for)
     out: list[dict[str, str]] = []
     for ask in asks:
