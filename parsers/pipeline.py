@@ -19,6 +19,7 @@ from correlator.parsers.headers import read_header
 from correlator.parsers.lines import Chunk, iter_chunks, prefilter, segments, step_candidates, strip_ansi
 from correlator.parsers.schema import Event, Line, Problem, Sink, Stamp, Step, Tag, document_line
 from correlator.parsers.sources import steps as step_source
+from correlator.parsers.sources.identity_lines import header_claim
 from correlator.parsers.wrappers import WrapperPlan, decide
 
 HEAD_LINES = 400  # start-up lines name ranks, hosts and versions: all of them are read
@@ -226,6 +227,9 @@ class _LogParser:
                 continue
             before = len(self.sink.events)
             self._dispatch(line, is_step)
+            for ev in self.sink.events[before:]:
+                if ev.rank is None and ev.line == line.no and (claim := header_claim(line)) is not None and "global_rank" in claim:
+                    ev.attrs["claimed"] = claim["global_rank"]  # it counts where several ranks share the stream
             if len(self.sink.events) > before or len(self.sink.events) > self.done:
                 self._post(chunk, index, info.unit)
 

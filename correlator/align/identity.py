@@ -113,6 +113,7 @@ class _Resolver:
         self._pids()
         self._name_exits()
         self._world()
+        self._claims()
         self._rows()
         return self.out
 
@@ -422,6 +423,17 @@ class _Resolver:
             self.out.world_size = max(self.out.world_size, max(seen) + 1)
         self.out.attempts = 1 + max((w.attempt for w in self.writers.values()), default=0)
         self.out.multi_node = len({w.node for w in self.writers.values() if w.node}) > 1
+
+    def _claims(self) -> None:
+        """In a stream that several ranks share, a line belongs to the rank that its own header names."""
+        for part in self.parts:
+            for ev in part.events:
+                if (
+                    ev.rank is None
+                    and "claimed" in ev.attrs
+                    and self.writer(part.source_id, self._unit(part, ev.stream), self.attempt_at(part.source_id, self._unit(part, ev.stream), ev.line)).kind == "merged"
+                ):
+                    ev.rank = ev.attrs["claimed"]
 
     def _rows(self) -> None:
         next_id = len(self.stream_ids)

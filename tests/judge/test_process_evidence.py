@@ -83,6 +83,15 @@ CASES: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
         {f"job-worker-{r}.log": steps(r, 4, 18 if r == 2 else 19, f"job-worker-{r}") + ("" if r == 2 else LOST.format(r=r)) for r in range(4)} | {"pods.yaml": POD},
         {"scope": "node", "initiating_ranks": [2], "initiating_hosts": ["job-worker-2"], "failure_class": "host_oom"},
     ),
+    "one console, ranks named by the program's own prefix": (
+        {
+            "job.log": "".join(f"[rank {r}] batch {i} - loss calculated\n" for i in range(1, 18) for r in range(4))
+            + "[rank 1] train loader exhausted after 17 batches\n"
+            + "".join(f"[rank {r}] batch 18 - loss calculated\n" for r in (0, 2, 3))
+            + "".join(WATCHDOG.format(r=r) for r in (0, 2, 3))
+        },
+        {"scope": "rank", "initiating_ranks": [1], "failure_class": "uneven_data"},
+    ),
     "one rank is done while the others go on": (
         job(2, 4, "2026-03-04 10:00:19,200 INFO Training complete\n", "n1"),
         {"scope": "rank", "initiating_ranks": [2], "failure_class": "uneven_data"},
