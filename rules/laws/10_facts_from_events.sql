@@ -1,7 +1,7 @@
 -- law: facts-from-events
 -- stratum: derive
--- claim: A thousand repeats of one statement about one subject are one fact; its onset is the logged time minus how long it waited.
--- source: detection is not onset: "ran for N ms", "Timed out waiting N ms" count from the enqueue (ProcessGroupNCCL.cpp, gloo unbound_buffer.cc)
+-- claim: A thousand repeats of one statement about one subject are one fact; its onset is the logged time minus how long it waited, and at the earliest also minus how long the software retried before it spoke.
+-- source: detection is not onset: "ran for N ms", "Timed out waiting N ms" count from the enqueue (ProcessGroupNCCL.cpp, gloo unbound_buffer.cc); an InfiniBand completion error comes after all retries (7 times 4.096 us x 2^20, NCCL 2.23 on: 30 s); NCCL gives up a connection after about 60 s of retries (misc/socket.cc)
 WITH statements AS (
     SELECT e.*, p.can_initiate, p.certainty,
         TRY_CAST((e.attrs->>'subject_rank') AS INTEGER) AS named_rank,
@@ -30,14 +30,15 @@ subjects AS (
             WHEN 'job' THEN 'job'
             ELSE 's' || stream_id
         END AS subject,
-        coalesce(duration_ms, 0) AS waited_ms
+        coalesce(duration_ms, 0) AS waited_ms,
+        CASE WHEN kind = 'remote_error' AND (attrs->>'status') IN ('12', '13') THEN 30000 WHEN source = 'nccl' AND message LIKE '%exceeded error retry count%' THEN 60000 ELSE 0 END AS retried_ms
     FROM placed
 )
 SELECT attempt, kind AS predicate, subject_kind, subject,
     CASE WHEN what IS NOT NULL THEN 'exception' WHEN any_value(peer_rank) IS NOT NULL THEN 'rank' WHEN any_value(peer_host) IS NOT NULL THEN 'host' END AS object_kind,
     coalesce(what, CAST(peer_rank AS VARCHAR), peer_host) AS object,
-    min(CASE WHEN ts_origin = 'own' THEN ts - to_microseconds(CAST((waited_ms + ts_uncertainty_ms) * 1000 AS BIGINT))
-        WHEN ts_origin IN ('inherited', 'derived') THEN ts - to_microseconds(CAST(ts_uncertainty_ms * 1000 AS BIGINT)) END) AS onset_low,
+    min(CASE WHEN ts_origin = 'own' THEN ts - to_microseconds(CAST((waited_ms + retried_ms + ts_uncertainty_ms) * 1000 AS BIGINT))
+        WHEN ts_origin IN ('inherited', 'derived') THEN ts - to_microseconds(CAST((retried_ms + ts_uncertainty_ms) * 1000 AS BIGINT)) END) AS onset_low,
     min(CASE WHEN ts_origin IN ('own', 'derived') THEN ts - to_microseconds(CAST((waited_ms - ts_uncertainty_ms) * 1000 AS BIGINT)) END) AS onset_high,
     pg, seq, min(step) AS step, CAST(NULL AS VARCHAR) AS coverage, count(*) AS events,
     -- the statement quoted first is the strongest: uncaught, then one that a rule knows, then the earliest

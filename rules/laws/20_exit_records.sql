@@ -1,8 +1,8 @@
 -- law: exit-records
 -- stratum: derive
 -- needs: exit_record
--- claim: How a process ended, from launchers. A signal that the launcher sent itself is teardown; a positive code with no words of its own is an exit.
--- source: torch/distributed/elastic/multiprocessing/api.py, deepspeed/launcher/launch.py, slurm srun
+-- claim: How a process ended, from launchers, at the earliest one poll before they noticed it. A signal that the launcher sent itself is teardown; a positive code with no words of its own is an exit.
+-- source: torch/distributed/elastic/multiprocessing/api.py, deepspeed/launcher/launch.py, slurm srun; polls: torchelastic 5 s up to 2.3 and 0.1 s from 2.4, DeepSpeed 1 s
 WITH records AS (
     SELECT e.attempt, e.peer_rank AS rank, arg_min(e.attrs, e.event_id) AS attrs, min(e.event_id) AS event_id, max(e.event_id) AS last_id,
         max(TRY_CAST((e.attrs->>'exitcode') AS INTEGER)) AS exitcode, max(e.attrs->>'signal') AS signal, min(e.ts) AS ts,
@@ -26,7 +26,7 @@ judged AS (
     LEFT JOIN ranks k USING (attempt, rank)
 )
 SELECT j.attempt, j.predicate, 'rank' AS subject_kind, CAST(j.rank AS VARCHAR) AS subject, CAST(NULL AS VARCHAR) AS object_kind, CAST(NULL AS VARCHAR) AS object,
-    CAST(NULL AS TIMESTAMPTZ) AS onset_low, j.ts AS onset_high, CAST(NULL AS VARCHAR) AS pg, CAST(NULL AS BIGINT) AS seq, CAST(NULL AS BIGINT) AS step,
+    j.ts - to_milliseconds(CASE j.attrs->>'by' WHEN 'elastic' THEN 5000 ELSE 1000 END) AS onset_low, j.ts AS onset_high, CAST(NULL AS VARCHAR) AS pg, CAST(NULL AS BIGINT) AS seq, CAST(NULL AS BIGINT) AS step,
     j.coverage, 1 AS events, j.event_id AS first_event_id, j.last_id AS last_event_id,
     json_object('signal', j.signal, 'exitcode', j.exitcode, 'log', CASE WHEN coalesce(j.files, 0) = 0 THEN 'missing' ELSE 'present' END, 'by', j.attrs->>'by') AS attrs
 FROM judged j
@@ -41,7 +41,7 @@ WHERE j.predicate IS NOT NULL
             AND coalesce(f.attrs->>'uncaught', 'true') = 'true'))
 UNION ALL
 -- a hard signal whose process no evidence ties to a rank
-SELECT e.attempt, 'died', 'process', 's' || e.stream_id, NULL, NULL, NULL, min(e.ts), NULL, NULL, NULL, NULL, count(*), min(e.event_id), max(e.event_id),
+SELECT e.attempt, 'died', 'process', 's' || e.stream_id, NULL, NULL, min(e.ts) - INTERVAL 5 SECONDS, min(e.ts), NULL, NULL, NULL, NULL, count(*), min(e.event_id), max(e.event_id),
     json_object('signal', any_value(e.attrs->>'signal'), 'exitcode', min(TRY_CAST((e.attrs->>'exitcode') AS INTEGER)), 'by', any_value(e.attrs->>'by'))
 FROM ev e
 WHERE e.kind = 'exit_record' AND e.peer_rank IS NULL AND (e.attrs->>'signal') IN ('SIGKILL', 'SIGSEGV', 'SIGABRT', 'SIGBUS', 'SIGILL', 'SIGFPE')

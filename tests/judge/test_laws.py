@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from correlator.judge.laws import load_laws
-from tests.judge.board import Board
+from tests.judge.board import T0, Board
 
 
 def test_every_law_is_documented() -> None:
@@ -26,6 +27,28 @@ def test_repeats_are_one_fact_and_onset_is_back_dated() -> None:
     events, low = b.con.execute("SELECT events, onset_low FROM facts").fetchone()
     assert events == 5
     assert low.second == 59 or low.second == 0  # enqueued 600 s before the line, within its resolution
+
+
+@pytest.mark.parametrize(
+    ("kind", "attrs", "back_s"),
+    [("remote_error", {"status": "12"}, 30), ("remote_error", {"status": "5"}, 0), ("lost_connection", {}, 0)],
+)
+def test_onset_lies_before_the_retries(kind: str, attrs: dict[str, str], back_s: float) -> None:
+    b = Board(2)
+    b.ev(kind, 0, at=100, **attrs)
+    b.run("facts-from-events")
+    low, high = b.con.execute("SELECT onset_low, onset_high FROM facts").fetchone()
+    assert (T0 + timedelta(seconds=100) - low).total_seconds() == pytest.approx(back_s, abs=0.1)
+    assert (high - T0).total_seconds() == pytest.approx(100, abs=0.1)
+
+
+@pytest.mark.parametrize(("by", "poll_s"), [("elastic", 5), ("deepspeed", 1)])
+def test_death_lies_within_one_poll_of_its_record(by: str, poll_s: int) -> None:
+    b = Board(2)
+    b.ev("exit_record", None, at=100, peer_rank=1, exitcode=-9, signal="SIGKILL", by=by)
+    b.run("facts-from-events", "exit-records")
+    low, high = b.con.execute("SELECT onset_low, onset_high FROM facts WHERE predicate = 'died'").fetchone()
+    assert (high - low).total_seconds() == poll_s
 
 
 def test_subject_named_by_the_line_outranks_the_writer() -> None:
