@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from correlator.align.groups import settle_groups
 from correlator.align.identity import Identity
 from correlator.store import insert, one, sql_text
 
@@ -14,11 +15,12 @@ MIN_SHIFT_MS = 1000.0  # differences below this are not corrected: they drown in
 
 
 def align(con: duckdb.DuckDBPyConnection, identity: Identity) -> None:
-    """Fills streams, clocks, ranks and collectives; leaves the temp table ``ev`` for the judge."""
+    """Fills streams, clocks, ranks, process_groups and collectives; leaves the temp table ``ev`` for the judge."""
     _streams(con, identity)
     _clocks(con)
     con.execute("CREATE OR REPLACE TEMP TABLE ev AS SELECT * FROM events")
     _ranks(con, identity)
+    settle_groups(con)
     con.execute(f"INSERT INTO collectives {sql_text('collectives')}")
 
 

@@ -61,7 +61,7 @@ def test_status_group_and_rank() -> None:
     (status,) = events(out, "pg_status")
     assert (status.pg, status.attrs) == ("0", {"last_enqueued": 2, "last_started": -1, "last_completed": 1})
     (group,) = events(out, "mapping")
-    assert (group.pg, group.attrs) == ("0", {"desc": "default_pg", "group_ranks": [0, 1, 2, 3]})
+    assert (group.pg, group.attrs) == ("0", {"desc": "default_pg", "group_ranks": [0, 1, 2, 3], "world_size": 4})
     assert events(out, "identity")[0].attrs["global_rank"] == 3
     assert not out.problems
 
