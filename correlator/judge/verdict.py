@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from correlator.judge.causes import Cause, RankRow, choose, merge
+from correlator.judge.collective import picture
 from correlator.judge.confidence import NAMED_AT, confidence
-from correlator.judge.diagnosis import Diagnosis, diagnose
+from correlator.judge.diagnosis import FALLBACK, Diagnosis, diagnose
 from correlator.judge.evidence import Evidence
 from correlator.judge.graph import Fact, Graph, load
 from correlator.judge.words import action_for, missing_of, ranks_text, say
@@ -75,6 +76,8 @@ class _Builder:
         if scope in ("rank", "ranks", "node") and named and doubtful:
             suspects = self._suspects(cause, rest if conflict else [])
             scope, named, hosts = "undetermined", [], []
+            if cause.predicate == "stalled" and diagnosis.failure_class == FALLBACK["stalled"]:
+                diagnosis = self._effect_class([f for f in facts if f.predicate == "timed_out_waiting"], "unknown_hang")  # who stalled is open, so what stalled is too
         if scope in ("job", "external", "undetermined"):
             named = []
             if scope != "external":
@@ -195,7 +198,7 @@ class _Builder:
             "category": self.rulebook.category_of(diagnosis.failure_class), "rule": doc_rule.id if doc_rule else None,
             "confidence": round(sure, 3), "class_confidence": round(diagnosis.class_confidence, 3),
             "reasons": self._reasons(cause, rest, diagnosis), "summary": summary, "onset": self._onset(cause),
-            "evidence": evidence, "collateral": collateral, "demoted": self._demoted(),
+            "collective": picture(self.con, self.attempt, cause), "evidence": evidence, "collateral": collateral, "demoted": self._demoted(),
             "alternatives": [self._alternative(cause, c) for c in rest[:4]], "missing": asks,
             "explanation": _explanation(doc_rule), "action": action_for(diagnosis.failure_class, scope, named, hosts),
             "resume": self.evidence.resume(), "fix": doc_rule.doc.get("fix", "") if doc_rule else "", "verify": doc_rule.doc.get("verify", "") if doc_rule else "",

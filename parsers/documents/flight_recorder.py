@@ -91,7 +91,8 @@ def parse(path: str, data: bytes, out: Sink) -> None:
         out.identity(first, NAME, rank=rank, global_rank=rank, how="file name of the dump")
     if document is None:
         return
-    entries = [e for i, raw in enumerate(_list(document.get("entries")), 1) if (e := _entry(i, raw)) is not None]
+    listed = {str(k) for k in config} if isinstance(config := document.get("pg_config"), dict) else set[str]()
+    entries = [e for i, raw in enumerate(_list(document.get("entries")), 1) if (e := _entry(i, raw, listed)) is not None]
     status = _status(document, entries)
     if entries or status:
         _present(document, entries, first, out, rank)
@@ -147,16 +148,19 @@ def _load(data: bytes, out: Sink) -> dict[str, Any] | list[Any] | None:
     return value
 
 
-def _entry(no: int, raw: Any) -> Entry | None:
+def _entry(no: int, raw: Any, listed: set[str]) -> Entry | None:
+    """One entry; ``listed`` are the groups whose members the dump tells. Up to 2.3 a group is its place in the order of
+    creation inside this process: beyond the default group that is no key between ranks (``?``) unless members are listed."""
     if not isinstance(raw, dict):
         return None
     group = _list(raw.get("process_group"))
+    local = str(raw.get("pg_id", "0"))
     p2p = bool(raw.get("is_p2p"))
     seq = _int(raw.get("collective_seq_id", raw.get("seq_id")))
     created = _int(raw.get("time_created_us"))
     return Entry(
         no=no,
-        pg=str(group[0]) if group else str(raw.get("pg_id", "")),
+        pg=str(group[0]) if group else local if local == "0" or local in listed else f"{local}?",
         desc=str(group[1]) if len(group) > 1 else None,
         seq=None if p2p else seq,
         p2p_seq=_int(raw.get("p2p_seq_id")) if p2p else None,
