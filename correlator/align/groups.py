@@ -229,10 +229,10 @@ def _translate(attrs: dict[str, Any], peer: int | None, fits: list[Group], *, ma
 
 
 def _processes(con: Any) -> None:
-    """RAS names processes by pid and node: the rank whose process it is, if exactly one rank has that pid (and node)."""
+    """RAS names processes by pid and node: the rank whose process it is, if exactly one rank has that pid on that node."""
     con.execute(
         "UPDATE ev SET peer_rank = x.rank, attrs = json_merge_patch(ev.attrs, '{\"reliable\": true}') FROM ("
         "SELECT e.event_id, any_value(r.rank) AS rank FROM ev e JOIN ranks r ON r.attempt = e.attempt AND r.pid = TRY_CAST((e.attrs->>'pid') AS BIGINT)"
-        " AND (r.host IS NULL OR e.peer_host IS NULL OR split_part(e.peer_host, '.', 1) = split_part(r.host, '.', 1) OR regexp_matches(e.peer_host, '^[0-9.:]+$'))"
-        " WHERE e.source = 'nccl_ras' AND e.kind = 'accused' AND e.peer_rank IS NULL GROUP BY e.event_id HAVING count(DISTINCT r.rank) = 1) x WHERE ev.event_id = x.event_id"
+        " AND (split_part(e.peer_host, '.', 1) = split_part(r.host, '.', 1) OR (SELECT count(DISTINCT coalesce(o.host, '')) FROM ranks o WHERE o.attempt = e.attempt) = 1)"
+        " WHERE e.source = 'nccl_ras' AND e.kind = 'accused' GROUP BY e.event_id HAVING count(DISTINCT r.rank) = 1) x WHERE ev.event_id = x.event_id"
     )

@@ -22,6 +22,10 @@ def align(con: duckdb.DuckDBPyConnection, identity: Identity) -> None:
     _ranks(con, identity)
     settle_groups(con)
     con.execute(f"INSERT INTO collectives {sql_text('collectives')}")
+    con.execute(  # a rank that speaks through its flight recorder alone
+        "UPDATE ranks SET state = 'waiting' WHERE state = 'silent' AND (attempt, rank) IN (SELECT (attempt, rank) FROM collectives"
+        " WHERE awaited AND basis = 'dump' AND completed_ts IS NULL AND state IN ('enqueued', 'started', 'timed_out', 'mismatched'))"
+    )
 
 
 def _streams(con: duckdb.DuckDBPyConnection, identity: Identity) -> None:

@@ -302,6 +302,8 @@ class _Builder:
             out.append("the exception left the program: nothing caught it")
         if f.attrs.get("vote") == "odd":
             out.append(f"{f.attrs.get('against')} of {f.attrs.get('voters')} ranks agree on another operand")
+        if f.attrs.get("tier") == 2 and f.seq is not None:
+            out.append(f"its last call in group {f.pg} came before number {f.seq}, in which others wait")
         if f.certainty == "absence" and f.attrs.get("speakers") is not None:
             out.append(f"{f.attrs['speakers']} of {f.attrs['world']} ranks reported waiting or a lost peer")
         if cause.reached:

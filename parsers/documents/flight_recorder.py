@@ -25,6 +25,7 @@ ENTRIES_KEPT = 64  # newest entries of a group that become events
 PENDING_KEPT = 8  # and its oldest unfinished ones: the host may have run far ahead of the call that hangs
 BYTES_LIMIT = 256 << 20
 RANKS_LIMIT = 1 << 20  # members of a group
+TEXT_LIMIT = 300  # characters of a name
 
 _NAMED = re.compile(r"(?:nccl|comm_lib|gloo)_trace(?:_rank)?_?\d+$")
 _RANK = re.compile(r"rank[-_]?(\d+)(?!\d)")
@@ -116,7 +117,7 @@ def _present(document: dict[str, Any], entries: list[Entry], line: Line, out: Si
     """One ``fr_dump`` a file: that this rank dumped, over which time, and whether the ring had lost its oldest calls."""
     times = [e.created for e in entries if e.created is not None]
     first_record = _int(_list(document.get("entries"))[entries[0].no - 1].get("record_id")) if entries else None
-    out.event("fr_dump", line, source=NAME, rank=rank, stamp=_stamp(max(times)) if times else None, version=str(document.get("version", "")),
+    out.event("fr_dump", line, source=NAME, rank=rank, stamp=_stamp(max(times)) if times else None, version=_text(document.get("version")),
               entries=len(entries), oldest_us=min(times) if times else None, newest_us=max(times) if times else None,
               whole=True if first_record == 0 else None)  # fmt: skip
 
@@ -154,25 +155,25 @@ def _entry(no: int, raw: Any, listed: set[str]) -> Entry | None:
     if not isinstance(raw, dict):
         return None
     group = _list(raw.get("process_group"))
-    local = str(raw.get("pg_id", "0"))
+    local = _text(raw.get("pg_id", "0"))
     p2p = bool(raw.get("is_p2p"))
     seq = _int(raw.get("collective_seq_id", raw.get("seq_id")))
     created = _int(raw.get("time_created_us"))
     return Entry(
         no=no,
-        pg=str(group[0]) if group else local if local == "0" or local in listed else f"{local}?",
-        desc=str(group[1]) if len(group) > 1 else None,
+        pg=_text(group[0]) if group else local if local == "0" or local in listed else f"{local}?",
+        desc=_text(group[1]) if len(group) > 1 else None,
         seq=None if p2p else seq,
         p2p_seq=_int(raw.get("p2p_seq_id")) if p2p else None,
-        name=str(raw.get("profiling_name", "")),
-        state=str(raw.get("state", "")),
+        name=_text(raw.get("profiling_name")),
+        state=_text(raw.get("state")),
         retired=bool(raw.get("retired")),
         created=created if created is not None else _micros(raw.get("time_created_ns")),
         started=_micros(raw.get("time_discovered_started_ns")),
         completed=_micros(raw.get("time_discovered_completed_ns")),
         sizes_in=_sizes(raw.get("input_sizes")),
         sizes_out=_sizes(raw.get("output_sizes")),
-        dtypes=[str(d) for d in _list(raw.get("input_dtypes"))[:16]],
+        dtypes=[_text(d) for d in _list(raw.get("input_dtypes"))[:16]],
         timeout_ms=float(raw["timeout_ms"]) if isinstance(raw.get("timeout_ms"), int | float) else None,
         frames=[_frame(f) for f in _list(raw.get("frames"))[:8] if isinstance(f, dict)],
     )
@@ -186,7 +187,7 @@ def _status(document: dict[str, Any], entries: list[Entry]) -> dict[str, dict[st
     numbers count point-to-point calls as well, so in a group that has such calls they say nothing about collectives.
     """
     raw = document.get("pg_status")
-    names = {"0": "0"} | {str(r.get("pg_id")): e.pg for e, r in _with_raw(document, entries)}
+    names = {"0": "0"} | {_text(r.get("pg_id")): e.pg for e, r in _with_raw(document, entries)}
     mixed = {e.pg for e in entries if e.p2p_seq is not None}
     result: dict[str, dict[str, Any]] = {}
     for key, value in raw.items() if isinstance(raw, dict) else ():
@@ -213,13 +214,13 @@ def _groups(document: dict[str, Any], entries: list[Entry], line: Line, out: Sin
     config = document.get("pg_config")
     described = {e.pg: e.desc for e in entries if e.desc}
     for key, value in config.items() if isinstance(config, dict) else ():
-        name = str(value.get("name", key)) if isinstance(value, dict) else str(key)
+        name = _text(value.get("name", key)) if isinstance(value, dict) else str(key)
         members = value.get("ranks") if isinstance(value, dict) else value
         if isinstance(members, str):
             members = [int(n) for n in re.findall(r"\d+", members)] if _LITERAL_RANKS.match(members.strip()) else []
         ranks = [n for n in _list(members)[:RANKS_LIMIT] if isinstance(n, int)]
         if ranks:
-            desc = (value.get("desc") or None) if isinstance(value, dict) else described.get(name)
+            desc = (_text(value.get("desc")) or None) if isinstance(value, dict) else described.get(name)
             out.event("mapping", line, source=NAME, message=f"process group {name or '(unnamed)'}: {len(ranks)} ranks",
                       rank=rank, pg=name, desc=desc, group_ranks=compact(ranks), world_size=len(ranks) if name == "0" else None)  # fmt: skip
 
@@ -277,7 +278,7 @@ def _gave_up(entry: Entry, status: dict[str, Any] | None) -> bool:
 
 
 def _frame(frame: dict[str, Any]) -> str:
-    return f"{str(frame.get('filename', '?')).rsplit('/', 1)[-1]}:{frame.get('name', '?')}"
+    return f"{_text(frame.get('filename', '?')).rsplit('/', 1)[-1]}:{_text(frame.get('name', '?'))}"
 
 
 def _stamp(us: int | None) -> Stamp | None:
@@ -304,6 +305,11 @@ def _int(value: Any) -> int | None:
         return int(value)
     except ValueError:
         return None
+
+
+def _text(value: Any) -> str:
+    """A scalar as text; empty for anything else, for a shared structure of a few bytes can print without end."""
+    return str(value)[:TEXT_LIMIT] if isinstance(value, str | int | float) else ""
 
 
 def _list(value: Any) -> list[Any]:

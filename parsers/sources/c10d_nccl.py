@@ -155,6 +155,8 @@ def parse(line: Line, out: Sink) -> bool:
 class Block:
     """A c10d line with the unprefixed lines that continue its message; stack frames of C++ are swallowed."""
 
+    UNTAGGED = True  # the [rankN]: prefix stands on the first line of a message only
+
     def __init__(self, line: Line) -> None:
         self.first, self.last, self.message = line, line, [line.msg]
         self.calls: list[str] = []

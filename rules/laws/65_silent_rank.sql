@@ -50,10 +50,11 @@ accusations AS (
         WHERE e.kind = 'accused' AND (e.attrs->'ranks') IS NOT NULL AND coalesce(e.attrs->>'reliable', 'true') = 'true')
     GROUP BY attempt, rank
 ),
-late AS (  -- members that are known not to have made a call that others of the group wait for
-    SELECT c.attempt, c.rank, arg_min(c.pg, (c.basis <> 'absence', c.seq)) AS pg, arg_min(c.seq, (c.basis <> 'absence', c.seq)) AS seq,
-        bool_or(c.basis = 'absence') AS behind FROM collectives c
-    WHERE c.state = 'never_arrived' AND (c.pg LIKE 'nccl:%' OR EXISTS (SELECT 1 FROM waiting w WHERE w.attempt = c.attempt AND w.pg = c.pg)) GROUP BY c.attempt, c.rank
+late AS (  -- members that are known not to have made a call that others of the group wait for; the call that fewest members lack decides
+    SELECT c.attempt, c.rank, arg_min(c.pg, (c.basis <> 'absence', c.lacking, c.seq)) AS pg, arg_min(c.seq, (c.basis <> 'absence', c.lacking, c.seq)) AS seq,
+        bool_or(c.basis = 'absence') AS behind
+    FROM (SELECT *, count(*) OVER (PARTITION BY attempt, pg, seq) AS lacking FROM collectives WHERE state = 'never_arrived') c
+    WHERE c.pg LIKE 'nccl:%' OR EXISTS (SELECT 1 FROM waiting w WHERE w.attempt = c.attempt AND w.pg = c.pg) GROUP BY c.attempt, c.rank
 ),
 status AS (SELECT attempt, rank, min(event_id) AS event_id FROM ev WHERE kind IN ('pg_status', 'fr_dump') AND rank IS NOT NULL GROUP BY ALL),
 recorded AS (SELECT attempt, rank FROM ev WHERE kind = 'fr_dump' AND rank IS NOT NULL GROUP BY ALL),
