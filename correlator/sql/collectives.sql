@@ -70,6 +70,10 @@ waits AS (
     UNION  -- the first call that a dump shows as unfinished
     SELECT c.attempt, c.pg, c.seq FROM (SELECT attempt, pg, rank, min(seq) AS seq FROM calls WHERE dumped AND reached <= 2 AND op IS NOT NULL AND pg NOT LIKE 'nccl:%' GROUP BY ALL) c
         LEFT JOIN done d USING (attempt, pg) WHERE c.seq > coalesce(d.seq, 0) GROUP BY ALL
+    UNION  -- status lines are printed where something failed: calls beyond the last one that any member completed were pending
+    SELECT attempt, pg, max(TRY_CAST((attrs->>'last_completed') AS BIGINT)) + 1 FROM heard WHERE kind = 'pg_status' AND NOT dumped GROUP BY attempt, pg
+        HAVING max(TRY_CAST((attrs->>'last_enqueued') AS BIGINT)) > max(TRY_CAST((attrs->>'last_completed') AS BIGINT))
+            AND max(TRY_CAST((attrs->>'last_completed') AS BIGINT)) >= 0
     UNION  -- NCCL logs calls, not waits: of the ranks that are known to wait the one with the shortest list had called its last
     SELECT l.attempt, l.pg, min(l.seq) FROM (SELECT attempt, pg, rank, max(seq) AS seq FROM calls WHERE pg LIKE 'nccl:%' GROUP BY ALL) l
         JOIN (SELECT DISTINCT attempt, rank FROM ev WHERE kind IN ('timed_out_waiting', 'watchdog_stuck') AND rank IS NOT NULL) v USING (attempt, rank) GROUP BY ALL

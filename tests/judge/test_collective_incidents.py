@@ -291,6 +291,21 @@ def test_a_dump_tells_whose_group_the_watchdog_speaks_of(tmp_path: Path) -> None
     assert named(found) == ("rank", [3])
 
 
+def test_heartbeat_monitors_with_status_tell_who_is_behind(tmp_path: Path) -> None:
+    """No collective timed out yet: three ranks have one more call in flight than they completed, rank 1 has not made it."""
+    stuck = "ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress in monitoring enqueued collectives. This typically indicates a NCCL/CUDA API hang blocking the watchdog"
+    lines = {r: [c10d(r, stuck, "0", severity="F"), *signal(r, 31, 30, 2)] for r in (0, 2, 3)} | {1: signal(1, 30, 30, 2)}
+    found = incident(logs(tmp_path, lines))
+    assert named(found) == ("rank", [1])
+    assert (found["outcome"], found["collective"]["absent"]) == ("hung", [1])
+
+
+def test_heartbeat_monitors_alone_name_nobody(tmp_path: Path) -> None:
+    stuck = "ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress in monitoring enqueued collectives."
+    found = incident(logs(tmp_path, {r: [c10d(r, stuck, "0", severity="F"), *signal(r, 31, 30, 2)] for r in range(4)}))
+    assert unnamed(found)
+
+
 DESYNC = (
     "\t - [{place}] Timeout at collective: ALLREDUCE, #12\n\t - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:\n"
     "\t   - [0] joined but didn't finish collective #12 (count from 1)\n\t     [1] finished collective #11, but didn't join collective #12 (count from 1)"

@@ -349,6 +349,116 @@ def test_fault_of_a_machine_explains_its_own_ranks_only() -> None:
     assert [e for e in b.edges() if e[0] == "link_down"] == [("link_down", "b", "remote_error", "3")]
 
 
+def recorded(board: Board, rank: int, last: int, *, pg: str = "0", state: str = "scheduled", **attrs: object) -> None:
+    """A dump whose calls before the last one completed."""
+    board.ev("fr_dump", rank, source="flight_recorder", oldest_us=1, newest_us=9, whole=True)
+    for seq in range(1, last + 1):
+        done = seq < last or state == "completed"
+        board.ev("enqueued", rank, at=seq, seq=seq, pg=pg, op="ALLREDUCE", source="flight_recorder", state="completed" if done else state, numel_in=8, dtype="Float",
+                 **({} if done else attrs))  # fmt: skip
+        if done:
+            board.ev("completed", rank, at=seq, seq=seq, pg=pg, op="ALLREDUCE", source="flight_recorder")
+
+
+def one_rank_behind() -> Board:
+    b = Board(3)
+    for rank in (0, 2):
+        recorded(b, rank, 5)
+    recorded(b, 1, 4, state="completed")
+    return b
+
+
+def test_pending_calls_of_dumps_are_waits() -> None:
+    b = one_rank_behind().run("facts-from-events", "pending-calls")
+    assert b.facts("timed_out_waiting") == [("timed_out_waiting", "rank", "0"), ("timed_out_waiting", "rank", "2")]
+    assert b.con.execute("SELECT DISTINCT pg, seq FROM facts WHERE predicate = 'timed_out_waiting'").fetchall() == [("0", 5)]
+
+    assert one_rank_behind().run().facts("stalled") == [("stalled", "rank", "1")]
+
+
+def test_calls_that_completed_or_that_the_job_left_behind_are_no_waits() -> None:
+    done = Board(2)
+    for rank in (0, 1):
+        recorded(done, rank, 5, state="completed")
+    went_on = Board(2)
+    for rank in (0, 1):
+        recorded(went_on, rank, 5)
+        for step in range(10, 14):
+            went_on.step(rank, step, at=step)
+    for b in (done, went_on):
+        b.run("facts-from-events", "pending-calls")
+        assert b.facts() == []
+
+
+def test_a_wait_that_the_log_tells_is_not_told_again_by_the_dump() -> None:
+    b = Board(2)
+    recorded(b, 0, 5)
+    b.ev("timed_out_waiting", 0, seq=5, pg="0")
+    b.run("facts-from-events", "pending-calls")
+    assert b.facts() == [("timed_out_waiting", "rank", "0")]
+
+
+def test_recorded_operands_are_put_to_the_vote_only_where_the_group_stood_still() -> None:
+    for state, expected in (("started", [("mismatch", "rank", "0")]), ("completed", [])):
+        b = Board(3)
+        for rank in range(3):
+            recorded(b, rank, 5, state=state)
+        b.con.execute("UPDATE event_rows SET attrs = json_merge_patch(attrs, '{\"numel_in\": 9}') WHERE seq = 5 AND rank_on_line = 0 AND kind = 'enqueued'")
+        b.run("facts-from-events", "pending-calls", "mismatch-vote")
+        assert b.facts("mismatch") == expected
+
+
+def test_fingerprints_of_a_group_that_is_not_known_name_no_rank() -> None:
+    b = Board(4)
+    for me, rank in enumerate((2, 3)):
+        b.ev("mismatch", rank, why="fingerprint", group_self_rank=me, self="a" if me else "b", group_other_rank=1 - me, other="b" if me else "a", group_local=True)
+    b.run("facts-from-events", "mismatch-vote", "same-statement")
+    assert b.facts("mismatch") == [("mismatch", "group", "0")]
+
+
+def waiting_pair(*, listed: bool) -> Board:
+    """Rank 2 waits in group 7 of ranks 2 and 3; everybody else is silent."""
+    b = Board(6)
+    b.ev("timed_out_waiting", 2, seq=12, pg="7", duration_ms=600_000)
+    if listed:
+        b.ev("mapping", 2, pg="7", source="flight_recorder", group_ranks=[2, 3])
+    return b
+
+
+def test_only_members_of_the_waiting_group_are_candidates() -> None:
+    assert waiting_pair(listed=True).run().facts("stalled") == [("stalled", "rank", "3")]
+    assert len(waiting_pair(listed=False).run().facts("stalled")) == 5
+
+
+def test_behind_in_another_group_is_no_absence() -> None:
+    b = waiting_pair(listed=False)
+    b.ev("pg_status", 0, pg="0", last_enqueued=3, last_completed=3)
+    b.ev("pg_status", 3, pg="7", last_enqueued=11, last_completed=11)
+    b.run()
+    assert b.facts("stalled") == [("stalled", "rank", "3")]
+    assert b.con.execute("SELECT pg, seq FROM facts WHERE predicate = 'stalled'").fetchall() == [("7", 12)]
+
+
+def test_a_member_that_waits_itself_is_a_victim_wherever_it_is_behind() -> None:
+    b = Board(3)
+    b.ev("timed_out_waiting", 0, seq=7, pg="0")
+    b.ev("pg_status", 1, pg="0", last_enqueued=6, last_completed=6)
+    b.ev("timed_out_waiting", 1, seq=3, pg="8")
+    b.ev("pg_status", 2, pg="8", last_enqueued=2, last_completed=2)
+    b.run()
+    assert b.facts("stalled") == [("stalled", "rank", "2")]
+
+
+def test_who_completed_the_initialisation_waits_for_nobody_and_is_no_suspect() -> None:
+    b = Board(4)
+    for rank in range(4):
+        b.ev("init_start", rank, pg="c1", comm_rank=rank, nranks=4)
+    for rank in (0, 2):
+        b.ev("init_done", rank, pg="c1", comm_rank=rank, nranks=4)
+    b.run()
+    assert b.facts("stalled") == [("stalled", "rank", "1"), ("stalled", "rank", "3")]
+
+
 def test_every_law_has_a_row_test() -> None:
     """By name, or by running all laws (the explain laws work on facts of the others)."""
     text = Path(__file__).read_text(encoding="utf-8")
