@@ -20,12 +20,25 @@ def align(con: duckdb.DuckDBPyConnection, identity: Identity) -> None:
     _clocks(con)
     con.execute("CREATE OR REPLACE TEMP TABLE ev AS SELECT * FROM events")
     _ranks(con, identity)
+    collectives(con)
+
+
+def collectives(con: duckdb.DuckDBPyConnection) -> None:
+    """Fills process_groups and collectives from ``ev`` and ``ranks``; parts that have nothing to work on are not run."""
     settle_groups(con)
-    con.execute(f"INSERT INTO collectives {sql_text('collectives')}")
-    con.execute(  # a rank that speaks through its flight recorder alone
-        "UPDATE ranks SET state = 'waiting' WHERE state = 'silent' AND (attempt, rank) IN (SELECT (attempt, rank) FROM collectives"
-        " WHERE awaited AND basis = 'dump' AND completed_ts IS NULL AND state IN ('enqueued', 'started', 'timed_out', 'mismatched'))"
-    )
+    numbered, others = con.execute(
+        "SELECT count(*) FILTER (WHERE seq IS NOT NULL OR kind IN ('pg_status', 'fr_dump') OR (attrs->>'at_seq') IS NOT NULL),"
+        " count(*) FILTER (WHERE kind IN ('accused', 'timed_out_waiting')) FROM ev WHERE kind IN"
+        " ('timed_out_waiting', 'enqueued', 'completed', 'pg_status', 'mismatch', 'fr_dump', 'accused')"
+    ).fetchall()[0]
+    if numbered:
+        con.execute(f"INSERT INTO collectives {sql_text('collectives')}")
+        con.execute(  # a rank that speaks through its flight recorder alone
+            "UPDATE ranks SET state = 'waiting' WHERE state = 'silent' AND (attempt, rank) IN (SELECT (attempt, rank) FROM collectives"
+            " WHERE awaited AND basis = 'dump' AND completed_ts IS NULL AND state IN ('enqueued', 'started', 'timed_out', 'mismatched'))"
+        )
+    if others:
+        con.execute(f"INSERT INTO collectives {sql_text('unnumbered_waits')}")
 
 
 def _streams(con: duckdb.DuckDBPyConnection, identity: Identity) -> None:

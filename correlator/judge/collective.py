@@ -25,7 +25,8 @@ def picture(con: Any, attempt: int, cause: Cause | None) -> dict[str, Any] | Non
         return None
     pg, seq = chosen
     rows = con.execute(
-        "SELECT rank, state, concat_ws(' ', op, numel_in, dtype), op FROM collectives WHERE attempt = ? AND pg = ? AND seq IS NOT DISTINCT FROM ? ORDER BY rank", [attempt, pg, seq]
+        "SELECT rank, state, concat_ws(' ', op, numel_in, dtype), op FROM collectives WHERE attempt = ? AND pg = ? AND seq IS NOT DISTINCT FROM ? ORDER BY rank",
+        [attempt, pg, seq],
     ).fetchall()
     absent = {r for r, state, _, _ in rows if state == "never_arrived"}
     different: dict[str, list[int]] = defaultdict(list)
@@ -34,7 +35,12 @@ def picture(con: Any, attempt: int, cause: Cause | None) -> dict[str, Any] | Non
             different[what].append(r)
     present = {r for r, state, _, _ in rows if state not in ("never_arrived", "mismatched")}
     if seq is not None:  # whoever made a later call had made this one
-        present |= {r for (r,) in con.execute("SELECT DISTINCT rank FROM collectives WHERE attempt = ? AND pg = ? AND seq > ? AND state <> 'never_arrived'", [attempt, pg, seq]).fetchall()}
+        present |= {
+            r
+            for (r,) in con.execute(
+                "SELECT DISTINCT rank FROM collectives WHERE attempt = ? AND pg = ? AND seq > ? AND state <> 'never_arrived'", [attempt, pg, seq]
+            ).fetchall()
+        }
     present -= {r for ranks in different.values() for r in ranks} | absent
     members = con.execute("SELECT rank, description FROM process_groups WHERE attempt = ? AND pg = ?", [attempt, pg]).fetchall()
     ops = [op for _, state, _, op in rows if op and state != "mismatched"]

@@ -1,4 +1,4 @@
--- Question: who enqueued, started, completed, timed out or never arrived at which collective of which group?
+-- Question: of calls that are numbered, who enqueued, started, completed, timed out or never arrived at which collective of which group?
 -- Inputs:   ev (groups settled), process_groups. Sequence numbers are compared only inside one group (pg); a rank without a
 --           global number is left out, and so are groups that cannot be told apart (name ends in ?).
 -- Output:   the columns of `collectives`. state, strongest first: mismatched, timed_out, completed, started, enqueued;
@@ -31,7 +31,7 @@ statements AS (
         CASE WHEN kind = 'timed_out_waiting' OR (attrs->>'timed_out') = 'true' THEN 4 WHEN kind = 'completed' OR (attrs->>'state') = 'completed' THEN 3
             WHEN (attrs->>'state') = 'started' THEN 2 ELSE 1 END AS reached,
         TRY_CAST((attrs->>'timeout_ms') AS DOUBLE) AS timeout_ms, dumped
-    FROM heard WHERE kind <> 'pg_status' AND (seq IS NOT NULL OR (kind = 'timed_out_waiting' AND NOT dumped))
+    FROM heard WHERE kind <> 'pg_status' AND seq IS NOT NULL
     UNION ALL  -- a status line proves two calls: the last enqueued and the last completed
     SELECT attempt, pg, unnest([TRY_CAST((attrs->>'last_enqueued') AS BIGINT), TRY_CAST((attrs->>'last_completed') AS BIGINT)]), rank, NULL, NULL, NULL, NULL, '',
         NULL, NULL, NULL, unnest([1, 3]), NULL, dumped
@@ -47,14 +47,14 @@ calls AS (
     SELECT attempt, pg, seq, rank, any_value(op) AS op, any_value(numel_in) AS numel_in, any_value(numel_out) AS numel_out, any_value(dtype) AS dtype,
         nullif(max(how), '') AS how, min(enqueued_ts) AS enqueued_ts, min(started_ts) AS started_ts, max(completed_ts) AS completed_ts, max(reached) AS reached,
         max(timeout_ms) AS timeout_ms, bool_and(dumped) AS dumped
-    FROM statements WHERE rank IS NOT NULL AND (seq IS NULL OR seq BETWEEN 1 AND 1000000000000) GROUP BY attempt, pg, seq, rank
+    FROM statements WHERE rank IS NOT NULL AND seq BETWEEN 1 AND 1000000000000 GROUP BY attempt, pg, seq, rank
 ),
 -- ---- the vote: operands that must agree on all members -------------------------------------------
 operands AS (
     SELECT attempt, pg, seq, rank, unnest(['op', 'size', 'dtype', 'how']) AS aspect,
         unnest([op, CASE WHEN NOT uneven THEN concat_ws('>', numel_in, numel_out) END, CASE WHEN NOT uneven THEN dtype END, CASE WHEN NOT uneven THEN how END]) AS value
     FROM (SELECT *, coalesce(op, '') IN ('ALLTOALL', 'ALLTOALL_BASE', 'GATHER', 'SCATTER') AS uneven FROM calls
-        WHERE seq IS NOT NULL AND coalesce(op, '') NOT IN ('SEND', 'RECV', 'COALESCED', 'PUTSIGNAL', 'SIGNAL', 'WAITSIGNAL'))
+        WHERE coalesce(op, '') NOT IN ('SEND', 'RECV', 'COALESCED', 'PUTSIGNAL', 'SIGNAL', 'WAITSIGNAL'))
 ),
 opinions AS (SELECT attempt, pg, seq, aspect, value, count(*) AS n FROM operands WHERE coalesce(value, '') <> '' GROUP BY ALL),
 polls AS (SELECT attempt, pg, seq, aspect, arg_max(value, n) AS value FROM opinions GROUP BY attempt, pg, seq, aspect HAVING count(*) > 1 AND max(n) * 2 > sum(n)),
@@ -66,7 +66,7 @@ done AS (  -- what one member completed all members had called; not so for calls
     SELECT attempt, pg, max(seq) AS seq FROM calls WHERE reached = 3 AND dumped AND coalesce(op, '') NOT IN ('BROADCAST', 'REDUCE', 'GATHER', 'SCATTER', '_REDUCE_OOP') GROUP BY ALL
 ),
 waits AS (
-    SELECT attempt, pg, seq FROM calls WHERE reached = 4 AND seq IS NOT NULL GROUP BY ALL
+    SELECT attempt, pg, seq FROM calls WHERE reached = 4 GROUP BY ALL
     UNION  -- the first call that a dump shows as unfinished
     SELECT c.attempt, c.pg, c.seq FROM (SELECT attempt, pg, rank, min(seq) AS seq FROM calls WHERE dumped AND reached <= 2 AND op IS NOT NULL AND pg NOT LIKE 'nccl:%' GROUP BY ALL) c
         LEFT JOIN done d USING (attempt, pg) WHERE c.seq > coalesce(d.seq, 0) GROUP BY ALL
@@ -85,7 +85,7 @@ bounds AS (  -- the last call of a rank in a group, where it is known to be the 
     SELECT attempt, pg, rank, max(TRY_CAST((attrs->>'last_enqueued') AS BIGINT)) AS last, false AS dumped FROM heard
     WHERE kind IN ('pg_status', 'timed_out_waiting') AND NOT dumped AND TRY_CAST((attrs->>'last_enqueued') AS BIGINT) BETWEEN 0 AND 1000000000000 GROUP BY ALL
     UNION ALL
-    SELECT attempt, pg, rank, max(seq), true FROM calls WHERE dumped AND seq IS NOT NULL GROUP BY ALL
+    SELECT attempt, pg, rank, max(seq), true FROM calls WHERE dumped GROUP BY ALL
     UNION ALL  -- a member whose complete dump has no call of the group
     SELECT g.attempt, g.pg, g.rank, 0, true FROM process_groups g JOIN dumps d USING (attempt, rank)
     WHERE d.whole AND g.pg NOT LIKE 'nccl:%' AND NOT EXISTS (SELECT 1 FROM calls c WHERE c.attempt = g.attempt AND c.pg = g.pg AND c.rank = g.rank)
@@ -109,11 +109,11 @@ absent AS (
     SELECT a.attempt, a.pg, min(a.seq), n.rank, 'accused' FROM awaited a JOIN named n ON n.attempt = a.attempt AND n.pg = a.pg AND (n.seq IS NULL OR n.seq = a.seq) GROUP BY ALL
     UNION ALL
     SELECT n.attempt, n.pg, n.seq, n.rank, 'accused' FROM named n
-    WHERE NOT EXISTS (SELECT 1 FROM awaited a WHERE a.attempt = n.attempt AND a.pg = n.pg AND (n.seq IS NULL OR n.seq = a.seq))
+    WHERE n.seq IS NOT NULL AND NOT EXISTS (SELECT 1 FROM awaited a WHERE a.attempt = n.attempt AND a.pg = n.pg AND n.seq = a.seq)
 ),
 never AS (
     SELECT n.attempt, n.pg, n.seq, n.rank, max(n.basis) AS basis FROM absent n
-    WHERE NOT EXISTS (SELECT 1 FROM calls c WHERE c.attempt = n.attempt AND c.pg = n.pg AND c.rank = n.rank AND c.seq IS NOT DISTINCT FROM n.seq)
+    WHERE NOT EXISTS (SELECT 1 FROM calls c WHERE c.attempt = n.attempt AND c.pg = n.pg AND c.rank = n.rank AND c.seq = n.seq)
         AND (EXISTS (SELECT 1 FROM process_groups g WHERE g.attempt = n.attempt AND g.pg = n.pg AND g.rank = n.rank)
             OR NOT EXISTS (SELECT 1 FROM process_groups g WHERE g.attempt = n.attempt AND g.pg = n.pg AND g.complete))
     GROUP BY n.attempt, n.pg, n.seq, n.rank

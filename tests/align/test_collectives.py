@@ -112,7 +112,13 @@ def test_a_dump_that_lacks_what_its_group_completed_is_older() -> None:
 
 @pytest.mark.parametrize(
     ("changes", "state"),
-    [({"op": "BROADCAST"}, "mismatched"), ({"numel_in": 9}, "mismatched"), ({"dtype": "Half"}, "mismatched"), ({"numel_in": 9, "op": "ALLTOALL"}, "enqueued"), ({}, "enqueued")],
+    [
+        ({"op": "BROADCAST"}, "mismatched"),
+        ({"numel_in": 9}, "mismatched"),
+        ({"dtype": "Half"}, "mismatched"),
+        ({"numel_in": 9, "op": "ALLTOALL"}, "enqueued"),
+        ({}, "enqueued"),
+    ],
 )
 def test_the_majority_decides_which_operands_are_odd(changes: dict[str, Any], state: str) -> None:
     b = Board(3)
@@ -268,7 +274,23 @@ def test_sixteen_thousand_ranks_stay_near_linear() -> None:
                     if (seq, rank % 1024) == (7, 99):
                         continue
                     done = seq < 7
-                    rows.append((event, 0, rank, seq, T0, "own", rank, seq, pg, "ALLREDUCE", "flight_recorder", "enqueued", f'{{"state": "{"completed" if done else "scheduled"}", "numel_in": 8}}'))
+                    rows.append(
+                        (
+                            event,
+                            0,
+                            rank,
+                            seq,
+                            T0,
+                            "own",
+                            rank,
+                            seq,
+                            pg,
+                            "ALLREDUCE",
+                            "flight_recorder",
+                            "enqueued",
+                            f'{{"state": "{"completed" if done else "scheduled"}", "numel_in": 8}}',
+                        )
+                    )
                     event += 1
             rows.append((event, 0, rank, 1, T0, "own", rank, None, None, None, "flight_recorder", "fr_dump", '{"oldest_us": 1, "newest_us": 9, "whole": true}'))
             event += 1

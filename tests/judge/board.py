@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 
 from correlator import store
-from correlator.align.groups import settle_groups
+from correlator.align.run import collectives
 from correlator.judge import laws
 
 T0 = datetime(2026, 5, 3, 10, 0, 0, tzinfo=UTC)
@@ -84,8 +84,7 @@ class Board:
         for r, h in self.hosts.items():
             con.execute("INSERT INTO known_ranks VALUES (?, ?, ?, NULL, ?, NULL, ?)", [self.attempt, r, h, 100 + r, f"0000:{r + 16:02x}:00.0"])
         con.execute(f"INSERT INTO ranks {store.sql_text('ranks')}")
-        settle_groups(con)
-        con.execute(f"INSERT INTO collectives {store.sql_text('collectives')}")
+        collectives(con)
 
     def facts(self, predicate: str | None = None, status: str = "active") -> list[tuple[str, str, str]]:
         """(predicate, subject kind, subject) of facts with a status."""

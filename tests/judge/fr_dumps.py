@@ -48,11 +48,14 @@ class Rank:
         if version == "2.2":
             gone = ("record_id", "process_group", "collective_seq_id", "p2p_seq_id", "op_id", "time_created_ns", "input_dtypes", "output_dtypes", "timeout_ms", "is_p2p",
                     "time_discovered_started_ns", "time_discovered_completed_ns")  # fmt: skip
-            return [{k: v for k, v in e.items() if k not in gone} | {"seq_id": e["collective_seq_id"], "time_created_us": e["time_created_ns"] // 1000, "frames": []} for e in self.entries]
+            return [
+                {k: v for k, v in e.items() if k not in gone} | {"seq_id": e["collective_seq_id"], "time_created_us": e["time_created_ns"] // 1000, "frames": []}
+                for e in self.entries
+            ]
         if version == "1.4":
             gone = ("process_group", "collective_seq_id", "p2p_seq_id", "input_dtypes", "output_dtypes", "timeout_ms", "is_p2p")
             entries = [{k: v for k, v in e.items() if k not in gone} | {"seq_id": e["collective_seq_id"]} for e in self.entries]
-            return {"version": "1.4", "entries": entries, "pg_config": {i: members for i, members in enumerate(self.groups.values())}}
+            return {"version": "1.4", "entries": entries, "pg_config": dict(enumerate(self.groups.values()))}
         status: dict[str, dict[str, int]] = {}
         for e in self.entries:
             row = status.setdefault(str(e["pg_id"]), {"last_enqueued_collective": 0, "last_started_collective": -1, "last_completed_collective": 0})

@@ -242,7 +242,9 @@ def logs(folder: Path, lines: dict[int, list[str]], world: int = 4, steps: int =
 
 
 def c10d(rank: int, message: str, pg: str | None = None, place: int | None = None, desc: str = "default_pg", severity: str = "E") -> str:
-    prefix = f"[PG ID {0 if pg == '0' else 1} PG GUID {pg}({desc}) Rank {place if place is not None else rank}] " if pg else f"[Rank {place if place is not None else rank}] "
+    prefix = (
+        f"[PG ID {0 if pg == '0' else 1} PG GUID {pg}({desc}) Rank {place if place is not None else rank}] " if pg else f"[Rank {place if place is not None else rank}] "
+    )
     return f"[rank{rank}]:[{severity}503 10:10:05.120000000 ProcessGroupNCCL.cpp:2241] {prefix}{message}"
 
 
@@ -325,7 +327,12 @@ def fingerprint(seq: int, op: str, shape: str) -> str:
 
 def detail(rank: int, me: int, mine: str, other: int, others: str) -> list[str]:
     text_ = f"Detected mismatch between collectives on ranks. Rank {me} is running collective: {mine}, but Rank {other} is running collective: {others}."
-    return [f"[rank{rank}]: Traceback (most recent call last):", f'[rank{rank}]:   File "train.py", line 9, in <module>', f"[rank{rank}]:     main()", f"[rank{rank}]: RuntimeError: {text_}"]
+    return [
+        f"[rank{rank}]: Traceback (most recent call last):",
+        f'[rank{rank}]:   File "train.py", line 9, in <module>',
+        f"[rank{rank}]:     main()",
+        f"[rank{rank}]: RuntimeError: {text_}",
+    ]
 
 
 def test_detail_fingerprints_are_put_to_the_vote(tmp_path: Path) -> None:
@@ -358,8 +365,13 @@ def test_a_mismatch_of_a_group_that_is_not_known_names_nobody(tmp_path: Path) ->
 def nccl(rank: int, calls: list[str], size: int = 4, comm_id: str = "0xabc1") -> list[str]:
     """Init lines and calls of one process; the pointer differs from process to process, opCount stays 0 on one node."""
     at, comm = f"n1:{100 + rank}:{100 + rank} [{rank}] NCCL INFO ", f"0x55{rank:02x}"
-    init = [f"{at}ncclCommInitRank comm {comm} rank {rank} nranks {size} cudaDev {rank} nvmlDev {rank} busId {rank + 1}000 commId {comm_id} - Init {what}" for what in ("START", "COMPLETE")]
-    return init + [f"{at}{c.split()[0]}: opCount 0 sendbuff 0x7f recvbuff 0x7f count {c.split()[1]} datatype 7 op 0 root 0 comm {comm} [nranks={size}] stream 0x5" for c in calls]
+    init = [
+        f"{at}ncclCommInitRank comm {comm} rank {rank} nranks {size} cudaDev {rank} nvmlDev {rank} busId {rank + 1}000 commId {comm_id} - Init {what}"
+        for what in ("START", "COMPLETE")
+    ]
+    return init + [
+        f"{at}{c.split()[0]}: opCount 0 sendbuff 0x7f recvbuff 0x7f count {c.split()[1]} datatype 7 op 0 root 0 comm {comm} [nranks={size}] stream 0x5" for c in calls
+    ]
 
 
 def test_nccl_call_lines_are_counted_in_their_own_order(tmp_path: Path) -> None:
@@ -404,7 +416,9 @@ def test_a_ras_report_about_a_smaller_communicator_is_read_by_process(tmp_path: 
     """Rank 1 of a communicator of two is global rank 3: its pid says so."""
     report = RAS.replace("    0         1         1         4         4         4   RUNNING  MISMATCH", "    0         1         1         4         4         4   RUNNING  OK\n"
                          "    1         2         1         2         2         4   RUNNING  MISMATCH")  # fmt: skip
-    report = report.replace("#0-0", "#1-1").replace("3 ranks have", "1 ranks have").replace("Rank 2 has launched", "Rank 1 has launched").replace("process 102", "process 103")
+    report = (
+        report.replace("#0-0", "#1-1").replace("3 ranks have", "1 ranks have").replace("Rank 2 has launched", "Rank 1 has launched").replace("process 102", "process 103")
+    )
     logs(tmp_path, {r: [*nccl(r, []), *(timeout(r, 31, 31)[:1] if r == 2 else [])] for r in range(4)})
     (tmp_path / "ncclras.txt").write_text(report, encoding="utf-8")
     assert named(incident(tmp_path)) == ("rank", [3])

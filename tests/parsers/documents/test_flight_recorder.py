@@ -173,7 +173,10 @@ def test_structures_that_print_without_end_are_cut_short() -> None:
     shared: list[Any] = []
     for _ in range(60):
         shared = [shared, shared]
-    hostile = dump([entry(1, process_group=(shared, shared), profiling_name=shared, state=shared, input_dtypes=[shared], frames=[{"name": shared, "filename": shared}])], version=shared)
+    hostile = dump(
+        [entry(1, process_group=(shared, shared), profiling_name=shared, state=shared, input_dtypes=[shared], frames=[{"name": shared, "filename": shared}])],
+        version=shared,
+    )
     out = read(hostile)
     assert events(out, "enqueued")[0].pg == ""
 
@@ -186,7 +189,9 @@ def test_members_of_a_large_group_are_folded() -> None:
 
 
 def test_a_dump_of_active_calls_only_tells_how_far_its_rank_got() -> None:
-    out = read(dump([], pg_status={"0": {"last_enqueued_collective": 6, "last_completed_collective": 6}, "3": {"last_enqueued_collective": 2, "last_completed_collective": 2}}))
+    out = read(
+        dump([], pg_status={"0": {"last_enqueued_collective": 6, "last_completed_collective": 6}, "3": {"last_enqueued_collective": 2, "last_completed_collective": 2}})
+    )
     assert [(e.pg, e.attrs["last_enqueued"]) for e in events(out, "pg_status")] == [("0", 6)]  # which group 3 is, nobody can tell
     assert len(events(out, "fr_dump")) == 1
 

@@ -79,7 +79,9 @@ def test_every_opcode_that_could_do_more_is_refused(stream: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "stream", [PROTO2 + b"X\xff\xff\xff\x7fabc.", PROTO2 + b"\x8d" + struct.pack("<Q", 1 << 62) + b"abc.", b"\x80\x04\x95" + struct.pack("<Q", 1 << 62) + b"N."], ids=["text", "text8", "frame"]
+    "stream",
+    [PROTO2 + b"X\xff\xff\xff\x7fabc.", PROTO2 + b"\x8d" + struct.pack("<Q", 1 << 62) + b"abc.", b"\x80\x04\x95" + struct.pack("<Q", 1 << 62) + b"N."],
+    ids=["text", "text8", "frame"],
 )
 def test_announced_sizes_are_not_believed(stream: bytes) -> None:
     try:
