@@ -8,11 +8,11 @@
 WITH dump_times AS (
     SELECT attempt, median(TRY_CAST((attrs->>'oldest_us') AS BIGINT)) AS begun FROM ev WHERE kind = 'fr_dump' GROUP BY attempt
 ),
-dumps AS (  -- one dump a rank: the newest; one that ends before the others begin is a leftover of an earlier run
+dumps AS (  -- one dump a rank: the newest; one that ends well before the others begin is a leftover of an earlier run
     SELECT e.attempt, e.rank, arg_max(e.source_id, (coalesce(TRY_CAST((e.attrs->>'newest_us') AS BIGINT), 0), e.source_id)) AS source_id,
         bool_or(coalesce(e.attrs->>'whole', 'false') = 'true') AS whole
     FROM ev e JOIN dump_times t USING (attempt)
-    WHERE e.kind = 'fr_dump' AND e.rank IS NOT NULL AND coalesce(TRY_CAST((e.attrs->>'newest_us') AS BIGINT) >= t.begun, true) GROUP BY e.attempt, e.rank
+    WHERE e.kind = 'fr_dump' AND e.rank IS NOT NULL AND coalesce(TRY_CAST((e.attrs->>'newest_us') AS BIGINT) >= t.begun - 10000000, true) GROUP BY e.attempt, e.rank
 ),
 heard AS (  -- what was said of the writer's own calls; of dumps only those that count
     SELECT e.attempt, coalesce(e.pg, '0') AS pg, e.seq, e.rank, e.op, e.kind, e.attrs, e.ts, e.ts_origin, e.duration_ms, e.event_id,

@@ -97,8 +97,8 @@ def test_of_two_dumps_of_a_rank_the_newest_counts() -> None:
 def test_a_dump_that_ends_before_the_others_begin_is_a_leftover() -> None:
     b = Board(3)
     for rank in (0, 1):
-        dump(b, rank, {1: "completed", 2: "scheduled"}, oldest=10_000, newest=20_000)
-    dump(b, 2, {1: "completed"}, oldest=10, newest=20)
+        dump(b, rank, {1: "completed", 2: "scheduled"}, oldest=60_000_000, newest=90_000_000)
+    dump(b, 2, {1: "completed"}, oldest=10, newest=20_000_000)
     assert (2, 2) not in table(b) and (1, 2) not in table(b)
 
 
