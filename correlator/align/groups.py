@@ -46,6 +46,7 @@ class Group:
 def settle_groups(con: duckdb.DuckDBPyConnection) -> None:
     """Fills ``process_groups`` and corrects group, ranks and certainty of the events that speak of groups."""
     con.execute("UPDATE ev SET pg = '0' WHERE pg = 'default_pg'")
+    _attempts_of_dumps(con)
     con.execute("INSERT INTO process_groups SELECT attempt, '0', rank, rank, count(*) OVER (PARTITION BY attempt), 'default_pg', true FROM ranks")
     kinds = ", ".join(f"'{k}'" for k in _KINDS)
     if not con.execute(f"SELECT count(*) FROM ev WHERE kind IN ({kinds}) OR (kind = 'timed_out_waiting' AND seq IS NOT NULL)").fetchall()[0][0]:
@@ -57,6 +58,18 @@ def settle_groups(con: duckdb.DuckDBPyConnection) -> None:
     _write(con, groups)
     _global_numbers(con, groups)
     _processes(con)
+
+
+def _attempts_of_dumps(con: Any) -> None:
+    """Dump files carry no attempt and a restart overwrites them: they are of the last attempt that was under way at their newest call."""
+    if con.execute("SELECT count(DISTINCT attempt) FROM ranks").fetchall()[0][0] < 2:
+        return
+    con.execute(
+        "UPDATE ev SET attempt = x.attempt FROM (WITH begun AS (SELECT attempt, min(first_ts) AS ts FROM ranks GROUP BY attempt),"
+        " dumps AS (SELECT source_id, max(make_timestamptz(TRY_CAST((attrs->>'newest_us') AS BIGINT))) AS ts FROM ev WHERE kind = 'fr_dump' GROUP BY source_id)"
+        " SELECT d.source_id, coalesce(max(b.attempt) FILTER (WHERE b.ts <= d.ts), max(b.attempt)) AS attempt FROM dumps d CROSS JOIN begun b GROUP BY d.source_id) x"
+        " WHERE ev.source_id = x.source_id AND ev.source = 'flight_recorder'"
+    )
 
 
 def _listed(con: Any) -> dict[tuple[int, str], Group]:

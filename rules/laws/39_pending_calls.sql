@@ -8,9 +8,11 @@ WITH pending AS (
     WHERE c.awaited AND c.basis = 'dump' AND c.completed_ts IS NULL AND c.state NOT IN ('completed', 'never_arrived')
     QUALIFY row_number() OVER (PARTITION BY c.attempt, c.pg, c.rank ORDER BY c.seq) = 1
 ),
-went_on AS (  -- two steps after the call: the job lived
+-- two steps after the call: the job lived. A log whose last step stands whole quarters of an hour later has a clock of another zone.
+went_on AS (
     SELECT p.attempt FROM (SELECT attempt, max(enqueued_ts) AS ts FROM pending GROUP BY attempt) p JOIN steps s ON s.attempt = p.attempt AND s.ts > p.ts + INTERVAL 1 SECOND
-    GROUP BY p.attempt HAVING count(DISTINCT s.step) >= 2
+    GROUP BY p.attempt, p.ts
+    HAVING count(DISTINCT s.step) >= 2 AND NOT (epoch(max(s.ts)) - epoch(p.ts) > 800 AND abs((epoch(max(s.ts)) - epoch(p.ts) + 450) % 900 - 450) < 15)
 ),
 quoted AS (
     SELECT attempt, rank, coalesce(pg, '0') AS pg, seq, min(event_id) AS event_id FROM ev WHERE kind = 'enqueued' AND source = 'flight_recorder' GROUP BY ALL

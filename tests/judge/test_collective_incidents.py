@@ -126,6 +126,7 @@ def test_a_missing_dump_is_a_suspect_at_most(tmp_path: Path) -> None:
     assert unnamed(found)
     assert [s["rank"] for s in found["suspects"]] == [2]
     assert found["collective"]["unknown"] == [2]
+    assert found["missing"][0]["fact"] == "the flight-recorder dump of rank 2"
     assert found["failure_class"] == "unknown_hang"
 
 
@@ -229,6 +230,43 @@ def test_gloo_recorders_leave_every_call_scheduled(tmp_path: Path) -> None:
         if r.rank != 1:
             r.call(4, "scheduled")
     assert named(incident(write(ranks, tmp_path, name="comm_lib_trace_rank_{}", version="2.10"))) == ("rank", [1])
+
+
+RECORDED = Path(__file__).parent / "recorded"
+
+
+@pytest.mark.parametrize(("name", "pg", "present"), [("gloo-lag", "0", [0, 1, 2]), ("gloo-lag-json", "0", [0, 1, 2]), ("gloo-subgroup", "2", [2])])
+def test_dumps_that_torch_wrote(name: str, pg: str, present: list[int]) -> None:
+    found = incident(RECORDED / name)
+    assert named(found) == ("rank", [3])
+    assert (found["collective"]["pg"], found["collective"]["seq"], found["collective"]["present"], found["collective"]["absent"]) == (pg, 4, present, [3])
+
+
+def test_dumps_that_torch_wrote_of_a_healthy_job() -> None:
+    assert diagnose(RECORDED / "gloo-healthy") is None
+
+
+def test_a_clock_of_another_zone_is_no_progress(tmp_path: Path) -> None:
+    """The log's clock stands eight hours ahead: its last step is that before the hang, not one of eight hours later."""
+    write(hung(job(2), late=1, at=3), tmp_path / "dumps")
+    lines = [f"2026-11-30 08:53:{s:02},000 INFO train: step {s}/100 loss=2.0" for s in range(1, 23)]  # T0 is 00:53:20 UTC
+    (tmp_path / "rank_0.log").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert named(incident(tmp_path)) == ("rank", [1])
+
+
+def test_dumps_belong_to_the_last_restart_that_was_under_way(tmp_path: Path) -> None:
+    """A restart overwrites the dumps of the attempt before: there rank 0 raised, here rank 1 is late."""
+    write(hung(job(2), late=1), tmp_path / "dumps")
+    for attempt, (minute, end) in enumerate(((10, 'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n    f()\nValueError: bad'), (52, ""))):
+        for rank in (0, 1):
+            folder = tmp_path / "logs" / "job_x1" / f"attempt_{attempt}" / str(rank)
+            folder.mkdir(parents=True)
+            steps = [f"2026-11-30 00:{minute}:{s:02},000 INFO train: step {s}/100 loss=2.0" for s in range(1, 9)]
+            (folder / "stderr.log").write_text("\n".join([*steps, end if rank == 0 else ""]) + "\n", encoding="utf-8")
+    with open_job(str(tmp_path)) as opened:
+        first, second = opened.incidents
+    assert (first["initiating_ranks"], first["failure_class"]) == ([0], "user_exception")
+    assert second["initiating_ranks"] == [1]
 
 
 # ---- words of watchdogs, reports and NCCL itself -------------------------------------------------
