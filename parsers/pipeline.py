@@ -128,6 +128,7 @@ class _LogParser:
         self.modules = _sources()
         self.tokens = tuple(dict.fromkeys([*GENERIC_TOKENS, *(t for m in self.modules for t in m.TOKENS), *catalogue.tokens]))
         self.blocks: dict[str, tuple[Any, int]] = {}  # stream -> (block, lines left)
+        self.untagged: tuple[str, int] | None = None  # stream and last line of a block that untagged lines may continue
         self.last_stamp: dict[str, Stamp] = {}  # unit -> newest stamp seen
         self.repeats: dict[tuple[str, str, str], int] = {}
         self.done = 0  # events already post-processed
@@ -234,13 +235,20 @@ class _LogParser:
                 self._post(chunk, index, info.unit)
 
     def _dispatch(self, line: Line, is_step: bool) -> None:
+        if line.stream not in self.blocks and self.untagged is not None and self.untagged[1] == line.no - 1:
+            stream = self.untagged[0]
+            if stream in self.blocks and self.part.streams[stream].unit == line.stream:
+                line.stream = stream  # a message of several lines whose first line alone has the writer's tag
         open_block = self.blocks.get(line.stream)
         if open_block is not None:
             block, left = open_block
             if left > 0 and block.feed(line, self.sink):
                 self.blocks[line.stream] = (block, left - 1)
+                self._remember(block, line)
                 return
             self._close(line.stream)
+            if ">" in line.stream and not any(t.kind in ("ranktag", "proc") for t in line.tags):
+                line.stream = self.part.streams[line.stream].unit
         if is_step:
             progress, rest = step_source.split_progress(line.text)
             if progress and rest.strip():
@@ -257,6 +265,7 @@ class _LogParser:
             block_type = getattr(module, "Block", None)
             if block_type is not None and block_type.opens(line):
                 self.blocks[line.stream] = (block_type(line), BLOCK_LIMIT)
+                self._remember(self.blocks[line.stream][0], line)
                 return
         for module in self.modules:
             if any(t in line.text for t in module.TOKENS) and module.parse(line, self.sink):
@@ -264,6 +273,9 @@ class _LogParser:
         hit = self.catalogue.match_line(line.msg)
         if hit is not None:
             self.sink.event(hit.predicate, line, source=hit.source, **_fields(hit.attrs))
+
+    def _remember(self, block: Any, line: Line) -> None:
+        self.untagged = (line.stream, line.no) if getattr(block, "UNTAGGED", False) else None
 
     def _close(self, stream: str) -> None:
         block, _ = self.blocks.pop(stream)
@@ -277,7 +289,7 @@ class _LogParser:
         for ev in events[self.done :]:
             signature = str(ev.attrs.get("signature", ev.attrs.get("exception", "")))
             count = self.repeats[ev.stream, ev.kind, signature] = self.repeats.get((ev.stream, ev.kind, signature), 0) + 1
-            if count > REPEAT_LIMIT and ev.kind not in ("identity", "mapping", "exit_record"):
+            if count > REPEAT_LIMIT and ev.kind not in ("identity", "mapping", "exit_record", "enqueued"):
                 continue
             if ev.stamp is None:
                 stamp = self.last_stamp.get(unit)

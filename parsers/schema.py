@@ -116,7 +116,7 @@ class Event:
     """One parsed event. ``kind`` is a predicate of rules/predicates.toml or one of the structural kinds.
 
     Structural kinds: ``identity`` (about the writer), ``mapping`` (how identifiers belong together),
-    ``enqueued`` / ``completed`` / ``pg_status`` (collectives), ``init_start`` / ``init_done``
+    ``enqueued`` / ``completed`` / ``pg_status`` / ``fr_dump`` (collectives), ``init_start`` / ``init_done``
     (communicators), ``exit_record`` (a launcher states how a process ended), ``started``,
     ``finished`` (training said it is complete), ``checkpoint_saved``, ``resumed``, ``restart``,
     ``activity`` (legitimate long work), ``env`` (an environment variable's value).

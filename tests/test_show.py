@@ -65,6 +65,24 @@ def test_collateral_is_grouped_with_the_longest_wait() -> None:
     assert text.collateral({"collateral": rows}) == ["ranks 0-5: timed-out-waiting, waited 600 s (r0.log:9)", "rank 6: terminated"]
 
 
+def test_the_collective_shows_only_what_tells_ranks_apart() -> None:
+    table = {
+        "pg": "7",
+        "description": "tp",
+        "seq": 12,
+        "op": "ALLREDUCE",
+        "present": [0, 1, 2, 5],
+        "absent": [3],
+        "different": [{"ranks": [4], "what": "BROADCAST 1 Float"}],
+        "unknown": [6, 7],
+    }
+    assert text.collective(table) == [
+        "COLLECTIVE 12 of group 7 (tp): ALLREDUCE", "called it: ranks 0-2, 5", "never called it: rank 3", "called something else: rank 4 (BROADCAST 1 Float)", "not known: ranks 6-7",
+    ]  # fmt: skip
+    assert text.collective({**table, "absent": [], "different": []}) == text.collective(None) == []
+    assert text.collective({**table, "seq": None, "op": None, "description": None})[0] == "COLLECTIVE of group 7"
+
+
 def test_onset_shows_what_is_known() -> None:
     assert text.onset({"time": "2026-05-03T10:41:07.120345Z", "uncertainty_ms": 40, "step": 812}) == "2026-05-03T10:41:07.120Z +-40 ms at step 812"
     assert text.onset({"time": None, "uncertainty_ms": None, "step": None}) == ""

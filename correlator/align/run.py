@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from correlator.align.groups import settle_groups
 from correlator.align.identity import Identity
 from correlator.store import insert, one, sql_text
 
@@ -14,12 +15,30 @@ MIN_SHIFT_MS = 1000.0  # differences below this are not corrected: they drown in
 
 
 def align(con: duckdb.DuckDBPyConnection, identity: Identity) -> None:
-    """Fills streams, clocks, ranks and collectives; leaves the temp table ``ev`` for the judge."""
+    """Fills streams, clocks, ranks, process_groups and collectives; leaves the temp table ``ev`` for the judge."""
     _streams(con, identity)
     _clocks(con)
     con.execute("CREATE OR REPLACE TEMP TABLE ev AS SELECT * FROM events")
     _ranks(con, identity)
-    con.execute(f"INSERT INTO collectives {sql_text('collectives')}")
+    collectives(con)
+
+
+def collectives(con: duckdb.DuckDBPyConnection) -> None:
+    """Fills process_groups and collectives from ``ev`` and ``ranks``; parts that have nothing to work on are not run."""
+    settle_groups(con)
+    numbered, others = con.execute(
+        "SELECT count(*) FILTER (WHERE seq IS NOT NULL OR kind IN ('pg_status', 'fr_dump') OR (attrs->>'at_seq') IS NOT NULL),"
+        " count(*) FILTER (WHERE kind IN ('accused', 'timed_out_waiting')) FROM ev WHERE kind IN"
+        " ('timed_out_waiting', 'enqueued', 'completed', 'pg_status', 'mismatch', 'fr_dump', 'accused')"
+    ).fetchall()[0]
+    if numbered:
+        con.execute(f"INSERT INTO collectives {sql_text('collectives')}")
+        con.execute(  # a rank that speaks through its flight recorder alone
+            "UPDATE ranks SET state = 'waiting' WHERE state = 'silent' AND (attempt, rank) IN (SELECT (attempt, rank) FROM collectives"
+            " WHERE awaited AND basis = 'dump' AND completed_ts IS NULL AND state IN ('enqueued', 'started', 'timed_out', 'mismatched'))"
+        )
+    if others:
+        con.execute(f"INSERT INTO collectives {sql_text('unnumbered_waits')}")
 
 
 def _streams(con: duckdb.DuckDBPyConnection, identity: Identity) -> None:

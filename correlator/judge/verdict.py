@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from correlator.judge.causes import SYMPTOMS, Cause, RankRow, choose, merge
+from correlator.judge.collective import picture
 from correlator.judge.confidence import NAMED_AT, confidence
-from correlator.judge.diagnosis import Diagnosis, diagnose
+from correlator.judge.diagnosis import FALLBACK, Diagnosis, diagnose
 from correlator.judge.evidence import Evidence
 from correlator.judge.graph import Fact, Graph, load
 from correlator.judge.words import action_for, doubt_of, missing_of, ranks_text, say
@@ -75,6 +76,8 @@ class _Builder:
         if scope in ("rank", "ranks", "node") and named and doubtful:
             suspects = self._suspects(cause, rest if conflict else [])
             scope, named, hosts = "undetermined", [], []
+            if cause.predicate == "stalled" and diagnosis.failure_class == FALLBACK["stalled"]:
+                diagnosis = self._effect_class([f for f in facts if f.predicate == "timed_out_waiting"], "unknown_hang")  # who stalled is open, so what stalled is too
         if scope in ("job", "external", "undetermined"):
             named = []
             if scope != "external":
@@ -191,13 +194,17 @@ class _Builder:
         outcome = self._outcome(cause)
         summary = self._sentence(cause, scope, named, hosts, suspects, diagnosis, collateral, outcome)
         asks = missing_of(cause, scope, effects, self.ranks, self.rulebook, doc_rule)
+        table = picture(self.con, self.attempt, cause)
+        if scope == "undetermined" and table is not None and table["unknown"] and self._dumped():
+            asks.insert(0, {"fact": f"the flight-recorder dump of {ranks_text(table['unknown'])}",
+                            "how": "copy nccl_trace_rank_N or comm_lib_trace_rank_N from its host; if it wrote none, py-spy dump --pid PID"})  # fmt: skip
         document: dict[str, Any] = {
             "id": f"attempt{self.attempt}", "attempt": self.attempt, "outcome": outcome, "scope": scope, "initiating_ranks": named,
             "initiating_hosts": hosts, "suspects": suspects, "failure_class": diagnosis.failure_class,
             "category": self.rulebook.category_of(diagnosis.failure_class), "rule": doc_rule.id if doc_rule else None,
             "confidence": round(sure, 3), "class_confidence": round(diagnosis.class_confidence, 3),
             "reasons": self._reasons(cause, rest, diagnosis), "summary": summary, "onset": self._onset(cause),
-            "evidence": evidence, "collateral": collateral, "demoted": self._demoted(),
+            "collective": table, "evidence": evidence, "collateral": collateral, "demoted": self._demoted(),
             "alternatives": [self._alternative(cause, c) for c in rest[:4]], "missing": asks,
             "explanation": _explanation(doc_rule), "action": action_for(diagnosis.failure_class, scope, named, hosts),
             "resume": self.evidence.resume(), "fix": doc_rule.doc.get("fix", "") if doc_rule else "", "verify": doc_rule.doc.get("verify", "") if doc_rule else "",
@@ -207,6 +214,9 @@ class _Builder:
         }  # fmt: skip
         onset = lead.onset_high or lead.onset_low if lead is not None else None
         return Incident(document, roles, onset, cause)
+
+    def _dumped(self) -> bool:
+        return bool(self.con.execute("SELECT count(*) FROM ev WHERE kind = 'fr_dump' AND attempt = ?", [self.attempt]).fetchall()[0][0])
 
     def _outcome(self, cause: Cause | None) -> str:
         if self.completed:
@@ -301,6 +311,8 @@ class _Builder:
             out.append("the exception left the program: nothing caught it")
         if f.attrs.get("vote") == "odd":
             out.append(f"{f.attrs.get('against')} of {f.attrs.get('voters')} ranks agree on another operand")
+        if f.attrs.get("tier") == 2 and f.seq is not None:
+            out.append(f"its last call in group {f.pg} came before number {f.seq}, in which others wait")
         if f.certainty == "absence" and f.attrs.get("speakers") is not None:
             out.append(f"{f.attrs['speakers']} of {f.attrs['world']} ranks reported waiting or a lost peer")
         if cause.reached:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from correlator.show.text import collateral, onset, place, resume
+from correlator.show.text import collateral, collective, onset, place, resume
 
 
 def render(document: dict[str, Any]) -> str:
@@ -31,6 +31,8 @@ def _incident(i: dict[str, Any], job: dict[str, Any]) -> list[str]:
         out.append(f"- onset: {onset(i['onset'])}")
     out.append(f"- job: `{job['path']}`, world size {job['world_size'] or 'unknown'}, attempt {i['attempt']} of {job['attempts']} (from 0)")
     out += _list("Why", (_plain(r) for r in i["reasons"]))
+    if table := collective(i.get("collective")):
+        out += _list(_plain(table[0]).capitalize(), (_plain(t) for t in table[1:]))
     out += ["", "### Evidence", ""]
     for e in i["evidence"]:
         mark = "" if e["kind"] == "line" else f", {e['kind']}"

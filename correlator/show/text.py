@@ -59,6 +59,8 @@ def _incident(i: dict[str, Any], job: dict[str, Any]) -> list[str]:
     if when:
         out.append(f"onset {when}")
     out += ["", "WHY", *_wrap(i["reasons"])]
+    if table := collective(i.get("collective")):
+        out += ["", *textwrap.wrap(table[0], WIDTH), *_wrap(table[1:])]
     out += ["", "EVIDENCE"]
     for e in i["evidence"][:6]:
         kind = "" if e["kind"] == "line" else f", {e['kind']}"
@@ -82,6 +84,20 @@ def _incident(i: dict[str, Any], job: dict[str, Any]) -> list[str]:
     if i["missing"]:
         out += ["", "MISSING", *_wrap(f"{m['fact']}: {m['how']}" for m in i["missing"])]
     return out
+
+
+def collective(c: dict[str, Any] | None) -> list[str]:
+    """A heading and who called, did not call or called something else; empty where this tells nobody apart."""
+    if not c or not (c["absent"] or c["different"]):
+        return []
+    number = f" {c['seq']}" if c["seq"] is not None else ""
+    group = f"group {c['pg']}" + (f" ({c['description']})" if c["description"] else "")
+    out = [f"COLLECTIVE{number} of {group}" + (f": {c['op']}" if c["op"] else "")]
+    for label, members in (("called it", c["present"]), ("never called it", c["absent"])):
+        if members:
+            out.append(f"{label}: {ranks(members)}")
+    out += [f"called something else: {ranks(d['ranks'])} ({d['what']})" for d in c["different"]]
+    return [*out, f"not known: {ranks(c['unknown'])}"] if c["unknown"] else out
 
 
 def _graph(i: dict[str, Any]) -> list[str]:

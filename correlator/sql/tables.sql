@@ -24,9 +24,18 @@ CREATE TABLE ranks (
     first_ts TIMESTAMPTZ, last_ts TIMESTAMPTZ, last_step BIGINT, last_seq BIGINT, exit_code INTEGER, signal VARCHAR,
     state VARCHAR, coverage VARCHAR, files INTEGER
 );
+-- members of process groups, as far as the logs tell. pg is the group's name, 0 the default group; nccl:ID an NCCL communicator
+-- whose calls NCCL itself logged; NAME@RANK one of several groups of a name. complete: every member is known
+CREATE TABLE process_groups (
+    attempt INTEGER, pg VARCHAR, rank INTEGER, group_rank INTEGER, size INTEGER, description VARCHAR, complete BOOLEAN
+);
+-- state: enqueued (called), started (its kernel runs), completed, timed_out, never_arrived (a member that is known not to
+-- have called it), mismatched (called with other operands than the majority). No row: nothing is known of that member.
+-- seq is null where the message has no number (gloo, barriers). awaited: a call that some member waited for in vain.
 CREATE TABLE collectives (
     attempt INTEGER, pg VARCHAR, seq BIGINT, rank INTEGER, op VARCHAR, numel_in VARCHAR, numel_out VARCHAR, dtype VARCHAR,
-    enqueued_ts TIMESTAMPTZ, started_ts TIMESTAMPTZ, completed_ts TIMESTAMPTZ, state VARCHAR, timeout_ms DOUBLE
+    enqueued_ts TIMESTAMPTZ, started_ts TIMESTAMPTZ, completed_ts TIMESTAMPTZ, state VARCHAR, timeout_ms DOUBLE,
+    basis VARCHAR, awaited BOOLEAN
 );
 CREATE TABLE clocks (
     host VARCHAR, offset_ms DOUBLE, low_ms DOUBLE, high_ms DOUBLE, barriers INTEGER, utc_offset VARCHAR

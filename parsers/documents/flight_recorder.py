@@ -3,7 +3,8 @@
 Pickle or JSON, one file a rank. The schema grew: 2.2 wrote a bare list of entries, 2.3 a dict with ``seq_id``,
 2.4 added ``process_group`` and ``collective_seq_id``, 2.5 ``pg_status``; JSON writes numbers of ``pg_status`` as
 strings and 0 where the pickle has None. ``time_created_ns`` is the wall clock at enqueue; the ``discovered`` times
-are when the watchdog looked. Point-to-point calls count apart from collectives, so they carry no ``seq`` here.
+are when the watchdog looked. Point-to-point calls count apart from collectives, so they carry no ``seq`` here. A dump of
+active calls only holds nothing that completed; then ``pg_status`` alone says how far the rank got.
 """
 
 from __future__ import annotations
@@ -17,15 +18,20 @@ from typing import Any
 
 from correlator.parsers.documents import safe_pickle
 from correlator.parsers.schema import Line, Sink, Stamp, document_line
+from correlator.parsers.sources.group_ranks import compact
 
 NAME = "flight_recorder"
 ENTRIES_KEPT = 64  # newest entries of a group that become events
+PENDING_KEPT = 8  # and its oldest unfinished ones: the host may have run far ahead of the call that hangs
 BYTES_LIMIT = 256 << 20
 RANKS_LIMIT = 1 << 20  # members of a group
+TEXT_LIMIT = 300  # characters of a name
 
 _NAMED = re.compile(r"(?:nccl|comm_lib|gloo)_trace(?:_rank)?_?\d+$")
 _RANK = re.compile(r"rank[-_]?(\d+)(?!\d)")
-_BARE_RANK = re.compile(r"(?<!\d)(\d{1,6})$")  # a prefix of the user's choice and the rank, no suffix
+_BARE_RANK = re.compile(r"(?<!\d)(\d{1,6})$")  # a prefix of the user's choice and the rank
+_SUFFIX = re.compile(r"\.(?:pickle|pkl|json|dump|trace|bin|txt)$")
+_DATE = re.compile(r"(?<!\d)20\d{6}(?!\d)")  # a time in the name: the number at its end is no rank
 _KEYS = (b"profiling_name", b"pg_config", b"pg_status", b"comm_lib_version", b"collective_seq_id")
 _LITERAL_RANKS = re.compile(r"^\[(?:\d+(?:, ?\d+)*)?\]$")
 # c10d::OpType names where the profiling name differs by more than case and underscore
@@ -76,16 +82,21 @@ def claims(path: str, head: bytes) -> bool:
 def parse(path: str, data: bytes, out: Sink) -> None:
     """Events ``enqueued``, ``completed`` and ``pg_status``, one mapping a group, and the rank of the file's name."""
     rank = rank_of(path)
+    document = _load(data, out)
+    if isinstance(document, list):
+        document = {"entries": document, "version": "2.2"}
+    if rank is None and document is not None:
+        rank = _int(document.get("rank"))  # custom writers; upstream tells the rank in the file name alone
     first = document_line(1, f"flight recorder dump of rank {rank}" if rank is not None else "flight recorder dump")
     if rank is not None:
         out.identity(first, NAME, rank=rank, global_rank=rank, how="file name of the dump")
-    document = _load(data, out)
     if document is None:
         return
-    if isinstance(document, list):
-        document = {"entries": document, "version": "2.2"}
-    entries = [e for i, raw in enumerate(_list(document.get("entries")), 1) if (e := _entry(i, raw)) is not None]
+    listed = {str(k) for k in config} if isinstance(config := document.get("pg_config"), dict) else set[str]()
+    entries = [e for i, raw in enumerate(_list(document.get("entries")), 1) if (e := _entry(i, raw, listed)) is not None]
     status = _status(document, entries)
+    if entries or status:
+        _present(document, entries, first, out, rank)
     _groups(document, entries, first, out, rank)
     for pg, fields in status.items():
         line = document_line(1, f"pg {pg}: last enqueued {fields['last_enqueued']}, last completed {fields['last_completed']}")
@@ -97,9 +108,18 @@ def parse(path: str, data: bytes, out: Sink) -> None:
 
 def rank_of(path: str) -> int | None:
     """Global rank in a dump's file name (a prefix and the rank, by default), None if there is no number."""
-    name = path.rsplit("/", 1)[-1]
-    m = _RANK.search(name) or _BARE_RANK.search(name)
+    name = _SUFFIX.sub("", path.rsplit("/", 1)[-1])
+    m = _RANK.search(name) or (None if _DATE.search(name) else _BARE_RANK.search(name))
     return int(m[1]) if m else None
+
+
+def _present(document: dict[str, Any], entries: list[Entry], line: Line, out: Sink, rank: int | None) -> None:
+    """One ``fr_dump`` a file: that this rank dumped, over which time, and whether the ring had lost its oldest calls."""
+    times = [e.created for e in entries if e.created is not None]
+    first_record = _int(_list(document.get("entries"))[entries[0].no - 1].get("record_id")) if entries else None
+    out.event("fr_dump", line, source=NAME, rank=rank, stamp=_stamp(max(times)) if times else None, version=_text(document.get("version")),
+              entries=len(entries), oldest_us=min(times) if times else None, newest_us=max(times) if times else None,
+              whole=True if first_record == 0 else None)  # fmt: skip
 
 
 def op_type(profiling_name: str) -> str:
@@ -109,8 +129,8 @@ def op_type(profiling_name: str) -> str:
 
 
 def _load(data: bytes, out: Sink) -> dict[str, Any] | list[Any] | None:
-    if not data.strip():
-        out.problem(None, "empty", "flight recorder dump of 0 bytes")
+    if not data.strip(b"\x00 \t\r\n"):  # zeros: the file system had the size but not yet the content
+        out.problem(None, "empty", f"flight recorder dump of {len(data)} bytes without content")
         return None
     if len(data) > BYTES_LIMIT:
         out.problem(None, "too_large", f"flight recorder dump of {len(data)} bytes is larger than {BYTES_LIMIT}")
@@ -129,28 +149,31 @@ def _load(data: bytes, out: Sink) -> dict[str, Any] | list[Any] | None:
     return value
 
 
-def _entry(no: int, raw: Any) -> Entry | None:
+def _entry(no: int, raw: Any, listed: set[str]) -> Entry | None:
+    """One entry; ``listed`` are the groups whose members the dump tells. Up to 2.3 a group is its place in the order of
+    creation inside this process: beyond the default group that is no key between ranks (``?``) unless members are listed."""
     if not isinstance(raw, dict):
         return None
     group = _list(raw.get("process_group"))
+    local = _text(raw.get("pg_id", "0"))
     p2p = bool(raw.get("is_p2p"))
     seq = _int(raw.get("collective_seq_id", raw.get("seq_id")))
     created = _int(raw.get("time_created_us"))
     return Entry(
         no=no,
-        pg=str(group[0]) if group else str(raw.get("pg_id", "")),
-        desc=str(group[1]) if len(group) > 1 else None,
+        pg=_text(group[0]) if group else local if local == "0" or local in listed else f"{local}?",
+        desc=_text(group[1]) if len(group) > 1 else None,
         seq=None if p2p else seq,
         p2p_seq=_int(raw.get("p2p_seq_id")) if p2p else None,
-        name=str(raw.get("profiling_name", "")),
-        state=str(raw.get("state", "")),
+        name=_text(raw.get("profiling_name")),
+        state=_text(raw.get("state")),
         retired=bool(raw.get("retired")),
         created=created if created is not None else _micros(raw.get("time_created_ns")),
         started=_micros(raw.get("time_discovered_started_ns")),
         completed=_micros(raw.get("time_discovered_completed_ns")),
         sizes_in=_sizes(raw.get("input_sizes")),
         sizes_out=_sizes(raw.get("output_sizes")),
-        dtypes=[str(d) for d in _list(raw.get("input_dtypes"))[:16]],
+        dtypes=[_text(d) for d in _list(raw.get("input_dtypes"))[:16]],
         timeout_ms=float(raw["timeout_ms"]) if isinstance(raw.get("timeout_ms"), int | float) else None,
         frames=[_frame(f) for f in _list(raw.get("frames"))[:8] if isinstance(f, dict)],
     )
@@ -160,13 +183,16 @@ def _status(document: dict[str, Any], entries: list[Entry]) -> dict[str, dict[st
     """Per group name: ``last_enqueued`` and ``last_completed``.
 
     The recorder keys this table by ``pg_id``, the creation order inside one process, which differs between
-    processes; the entries tell which name an id has.
+    processes; the entries tell which name an id has. Without an entry only id 0, the default group, is certain. The
+    numbers count point-to-point calls as well, so in a group that has such calls they say nothing about collectives.
     """
     raw = document.get("pg_status")
-    names = {str(r.get("pg_id")): e.pg for e, r in _with_raw(document, entries)}
+    names = {"0": "0"} | {_text(r.get("pg_id")): e.pg for e, r in _with_raw(document, entries)}
+    mixed = {e.pg for e in entries if e.p2p_seq is not None}
     result: dict[str, dict[str, Any]] = {}
     for key, value in raw.items() if isinstance(raw, dict) else ():
-        if not isinstance(value, dict):
+        pg = names.get(str(key))
+        if not isinstance(value, dict) or pg is None or pg in mixed:
             continue
         numbers = {
             "last_enqueued": _int(value.get("last_enqueued_collective")),
@@ -174,7 +200,7 @@ def _status(document: dict[str, Any], entries: list[Entry]) -> dict[str, dict[st
             "last_completed": _int(value.get("last_completed_collective")),
         }
         if numbers["last_enqueued"] is not None and numbers["last_completed"] is not None:
-            result[names.get(str(key), str(key))] = {k: n for k, n in numbers.items() if n is not None}
+            result[pg] = {k: n for k, n in numbers.items() if n is not None}
     return result
 
 
@@ -188,22 +214,26 @@ def _groups(document: dict[str, Any], entries: list[Entry], line: Line, out: Sin
     config = document.get("pg_config")
     described = {e.pg: e.desc for e in entries if e.desc}
     for key, value in config.items() if isinstance(config, dict) else ():
-        name = str(value.get("name", key)) if isinstance(value, dict) else str(key)
+        name = _text(value.get("name", key)) if isinstance(value, dict) else str(key)
         members = value.get("ranks") if isinstance(value, dict) else value
         if isinstance(members, str):
             members = [int(n) for n in re.findall(r"\d+", members)] if _LITERAL_RANKS.match(members.strip()) else []
         ranks = [n for n in _list(members)[:RANKS_LIMIT] if isinstance(n, int)]
         if ranks:
-            desc = (value.get("desc") or None) if isinstance(value, dict) else described.get(name)
+            desc = (_text(value.get("desc")) or None) if isinstance(value, dict) else described.get(name)
             out.event("mapping", line, source=NAME, message=f"process group {name or '(unnamed)'}: {len(ranks)} ranks",
-                      rank=rank, pg=name, desc=desc, group_ranks=ranks)  # fmt: skip
+                      rank=rank, pg=name, desc=desc, group_ranks=compact(ranks), world_size=len(ranks) if name == "0" else None)  # fmt: skip
 
 
 def _calls(entries: list[Entry], status: dict[str, dict[str, Any]], out: Sink, rank: int | None) -> None:
     by_group: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
         by_group[entry.pg].append(entry)
-    for entry in sorted((e for kept in by_group.values() for e in kept[-ENTRIES_KEPT:]), key=lambda e: e.no):
+    kept: dict[int, Entry] = {}
+    for pg, calls in by_group.items():
+        pending = [e for e in calls if not _done(e, status.get(pg))]
+        kept.update((e.no, e) for e in [*pending[:PENDING_KEPT], *calls[-ENTRIES_KEPT:]])
+    for _, entry in sorted(kept.items()):
         text = f"{entry.name} pg {entry.pg} seq {entry.seq} {entry.state} in {entry.sizes_in} out {entry.sizes_out}"
         line = document_line(entry.no, text, stamp=_stamp(entry.created))
         attrs: dict[str, Any] = {
@@ -217,6 +247,8 @@ def _calls(entries: list[Entry], status: dict[str, dict[str, Any]], out: Sink, r
             "timeout_ms": entry.timeout_ms,
             "p2p_seq": entry.p2p_seq,
             "frames": entry.frames or None,
+            "started_us": entry.started,
+            "timed_out": True if _gave_up(entry, status.get(entry.pg)) else None,
         }
         common: dict[str, Any] = {"source": NAME, "rank": rank, "pg": entry.pg, "seq": entry.seq, "op": op_type(entry.name)}
         out.event("enqueued", line, **common, **attrs)
@@ -240,8 +272,13 @@ def _done(entry: Entry, status: dict[str, Any] | None) -> bool:
     return entry.retired
 
 
+def _gave_up(entry: Entry, status: dict[str, Any] | None) -> bool:
+    """Taken off the watchdog's list without having completed: it timed out (FlightRecorder.hpp, ``retired_``)."""
+    return entry.retired and not entry.name.startswith("gloo:") and not _done(entry, status)
+
+
 def _frame(frame: dict[str, Any]) -> str:
-    return f"{str(frame.get('filename', '?')).rsplit('/', 1)[-1]}:{frame.get('name', '?')}"
+    return f"{_text(frame.get('filename', '?')).rsplit('/', 1)[-1]}:{_text(frame.get('name', '?'))}"
 
 
 def _stamp(us: int | None) -> Stamp | None:
@@ -268,6 +305,11 @@ def _int(value: Any) -> int | None:
         return int(value)
     except ValueError:
         return None
+
+
+def _text(value: Any) -> str:
+    """A scalar as text; empty for anything else, for a shared structure of a few bytes can print without end."""
+    return str(value)[:TEXT_LIMIT] if isinstance(value, str | int | float) else ""
 
 
 def _list(value: Any) -> list[Any]:

@@ -54,9 +54,13 @@ __all__ = ["Block", "NAME", "ORDER", "SAMPLES", "TOKENS", "classify", "parse"]
 
 
 def _group(text: str, line: Line) -> dict[str, Any]:
-    """Group, its description and the writer's number in it. Before 2.3 only the number is printed."""
+    """Group, its description and the writer's number in it. Before 2.3 only the number is printed.
+
+    Before 2.5 a group has no name but its place in the order in which this process made groups: 0 is the default group,
+    any other number may be another group elsewhere (``?``: not to be compared with other ranks).
+    """
     if m := _GROUP.search(text):
-        group: dict[str, Any] = {"pg": m[2] or m[1], "desc": m[3], "group_rank": int(m[4])}
+        group: dict[str, Any] = {"pg": m[2] or (m[1] if m[1] == "0" else f"{m[1]}?"), "desc": m[3], "group_rank": int(m[4])}
     elif m := _RANK.match(text):
         group = {"group_rank": int(m[1])}
     else:
@@ -150,6 +154,8 @@ def parse(line: Line, out: Sink) -> bool:
 
 class Block:
     """A c10d line with the unprefixed lines that continue its message; stack frames of C++ are swallowed."""
+
+    UNTAGGED = True  # the [rankN]: prefix stands on the first line of a message only
 
     def __init__(self, line: Line) -> None:
         self.first, self.last, self.message = line, line, [line.msg]

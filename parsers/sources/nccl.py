@@ -8,6 +8,7 @@ which the identity step decides.
 from __future__ import annotations
 
 import re
+from collections import deque
 from typing import Any
 
 from correlator.parsers.schema import Event, Line, Sample, Sink
@@ -53,6 +54,7 @@ _TABLE = re.compile(
     r"#\s+Rank\s+(?P<rank>\d+)(?:\s+Group\s+\d+)?\s+Pid\s+(?P<pid>\d+)\s+on\s+(?P<host>\S+)\s+device\s+(?P<dev>\d+)"
     r"\s+\[(?:0x)?(?P<bus>[0-9a-f:.]+)\]"
 )
+CALLS_KEPT = 64  # calls of one communicator in one process
 _DATATYPES = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bfloat16", "fp8_e4m3", "fp8_e5m2")
 _REDUCTIONS = ("sum", "prod", "max", "min", "avg")
 
@@ -196,15 +198,31 @@ def _comm_key(m: re.Match[str], split: re.Match[str] | None, state: dict[str, An
 
 
 def _collective(m: re.Match[str], line: Line, out: Sink, state: dict[str, Any]) -> None:
-    """One call, printed before the kernel is queued. opCount counts launches, so the calls are numbered here."""
+    """One call, printed before the kernel is queued. opCount counts launches, so the calls are numbered here.
+
+    A job makes millions of calls: of each communicator the newest are kept, for they tell how far the process came.
+    """
     ordinals: dict[str, int] = state.setdefault("ordinals", {})
     seq = ordinals[m["comm"]] = ordinals.get(m["comm"], 0) + 1
-    comm = state.get("comms", {}).get(m["comm"]) or m["comm"]
+    comms: dict[str, str | None] = state.setdefault("comms", {})
+    if (comm := comms.get(m["comm"])) is None:  # without Init lines: the n-th communicator of its size that this process uses
+        sizes: dict[str, int] = state.setdefault("sizes", {})
+        sizes[m["n"]] = sizes.get(m["n"], 0) + 1
+        comm = comms[m["comm"]] = f"size{m['n']}#{sizes[m['n']]}"
     op, dtype, reduce = m["op"], int(m["dtype"]), int(m["reduce"])
     pair = op in ("Send", "Recv")
-    out.event("enqueued", line, source=NAME, pg=f"nccl:{comm}", seq=seq, op=op.upper(), numel_in=int(m["count"]),
-              dtype=_DATATYPES[dtype] if dtype < len(_DATATYPES) else str(dtype), root=None if pair else int(m["root"]), peer=int(m["root"]) if pair else None,
-              reduction=_REDUCTIONS[reduce] if reduce < len(_REDUCTIONS) else "user")  # fmt: skip
+    kept: deque[Event] = state.setdefault("calls", {}).setdefault(m["comm"], deque(maxlen=CALLS_KEPT))
+    full = len(kept) == CALLS_KEPT
+    call = (Sink(out.path) if full else out).event(
+        "enqueued", line, source=NAME, pg=f"nccl:{comm}", seq=seq, op=op.upper(), numel_in=int(m["count"]), nranks=int(m["n"]),
+        dtype=_DATATYPES[dtype] if dtype < len(_DATATYPES) else str(dtype), root=None if pair else int(m["root"]), peer=int(m["root"]) if pair else None,
+        reduction=_REDUCTIONS[reduce] if reduce < len(_REDUCTIONS) else "user")  # fmt: skip
+    if full:  # the row of the oldest call becomes that of the newest
+        oldest = kept.popleft()
+        for name in Event.__slots__:
+            setattr(oldest, name, getattr(call, name))
+        call = oldest
+    kept.append(call)
 
 
 def _transport(msg: str, line: Line, out: Sink, state: dict[str, Any]) -> None:

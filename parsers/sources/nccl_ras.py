@@ -17,7 +17,7 @@ NAME = "nccl_ras"
 ORDER = 5
 TOKENS = (
     "managing GPU", "managed by process", "[process information not found]", "INCOMPLETE", "MISMATCH", "DEAD", ") ERROR",
-    "ranks have ", "Communicator ranks have different", "Communicators...",
+    "ranks have ", "Communicator ranks have different", "Communicators...", "  RUNNING  ", "  INIT  ", "  FINALIZE  ", "  ABORT  ", "  NOCOMM  ",
 )  # fmt: skip
 
 _BLOCK = re.compile(r"#(?P<group>\d+)-\d+ \((?P<hash>[0-9a-f]{8,16})\) (?P<what>INCOMPLETE|ERROR|MISMATCH)\s*$")
@@ -122,10 +122,10 @@ def _rank(m: re.Match[str], line: Line, out: Sink, state: dict[str, Any]) -> Non
 
 
 def _who(m: re.Match[str], state: dict[str, Any]) -> dict[str, Any]:
-    """The rank that is meant. Its number is global only in the largest communicator of the report."""
+    """The rank that is meant. Its number is global only in the largest communicator of the report, whose table must be whole."""
     sizes: dict[int, int] = state.get("sizes", {})
     rank, size = int(m["rank"]), sizes.get(state["group"])
-    whole = size is not None and size == max(sizes.values())
+    whole = size is not None and size == max(sizes.values()) and len(sizes) == 1 + max(sizes)
     who: dict[str, Any] = {"peer_rank": rank} if whole else {"group_rank": rank, "group_local": True, "reliable": False}
     if m["pid"]:
         who.update(peer_host=m["node"], pid=int(m["pid"]), device=int(m["gpu"]))

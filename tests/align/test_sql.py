@@ -105,8 +105,8 @@ def test_progress_of_a_rank() -> None:
 
 
 def collectives(board: Board) -> list[dict[str, Any]]:
-    board.con.execute("CREATE OR REPLACE TEMP TABLE ev AS SELECT * FROM events")
-    return duckdb_rows(board.con, sql_text("collectives"))
+    board.align()
+    return duckdb_rows(board.con, "SELECT * FROM collectives")
 
 
 def duckdb_rows(con: duckdb.DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
@@ -127,11 +127,11 @@ def test_collective_states_are_kept_by_group_and_sequence() -> None:
     assert found["0", 7, 1]["completed_ts"] == T0 + timedelta(seconds=2)
 
 
-def test_statements_without_rank_or_sequence_are_left_out() -> None:
+def test_statements_without_rank_are_left_out_and_those_without_number_kept() -> None:
     board = Board(2)
     board.ev("timed_out_waiting", None, at=1, seq=3, pg="0")
     board.ev("timed_out_waiting", 1, at=1, pg="0")
-    assert collectives(board) == []
+    assert [(c["seq"], c["rank"], c["state"]) for c in collectives(board)] == [(None, 1, "timed_out")]
 
 
 def test_timeline_counts_from_the_onset_and_tells_roles_apart() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import duckdb
 
 from correlator import store
+from correlator.align.run import collectives
 from correlator.judge import laws
 
 T0 = datetime(2026, 5, 3, 10, 0, 0, tzinfo=UTC)
@@ -45,15 +46,15 @@ class Board:
         self.gone.add(rank)
 
     def ev(board, kind: str, rank: int | None = None, *, at: float | None = None, line: int | None = None, peer_rank: int | None = None, seq: int | None = None,
-           pg: str | None = None, duration_ms: float | None = None, host: str | None = None, source: str = "test", **attrs: Any) -> int:  # fmt: skip
+           pg: str | None = None, op: str | None = None, duration_ms: float | None = None, host: str | None = None, source: str = "test", **attrs: Any) -> int:  # fmt: skip
         """Adds an event; ``at`` seconds after the start, None for a line without time."""
         board.line = line or board.line + 1
         event_id = board.con.execute("SELECT coalesce(max(event_id), -1) + 1 FROM event_rows").fetchone()[0]  # type: ignore[index]
         stream = rank + 1 if rank is not None and rank not in board.gone else 0
         board.con.execute(
-            "INSERT INTO event_rows (event_id, source_id, stream_id, line, line_end, ts_utc, ts_resolution_us, ts_origin, rank_on_line, seq, pg, source, kind, peer_rank,"
-            " duration_ms, attrs, message) VALUES (?, ?, ?, ?, ?, ?, 1000, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [event_id, stream, stream, board.line, board.line, T0 + timedelta(seconds=at) if at is not None else None, "own" if at is not None else "none", rank, seq, pg, source,
+            "INSERT INTO event_rows (event_id, source_id, stream_id, line, line_end, ts_utc, ts_resolution_us, ts_origin, rank_on_line, seq, pg, op, source, kind, peer_rank,"
+            " duration_ms, attrs, message) VALUES (?, ?, ?, ?, ?, ?, 1000, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [event_id, stream, stream, board.line, board.line, T0 + timedelta(seconds=at) if at is not None else None, "own" if at is not None else "none", rank, seq, pg, op, source,
              kind, peer_rank, duration_ms, json.dumps(attrs), f"{kind} {attrs}"],
         )  # fmt: skip
         return int(event_id)
@@ -67,8 +68,14 @@ class Board:
         )
 
     def run(self, *names: str) -> Board:
-        """Prepares ev and ranks, then runs the named laws (all if none is named) in their order."""
+        """Prepares ev, ranks and collectives, then runs the named laws (all if none is named) in their order."""
         assert set(names) <= {law.name for law in laws.load_laws()}, names
+        self.align()
+        laws.run_laws(self.con, only=set(names) or None)
+        return self
+
+    def align(self) -> None:
+        """Prepares ev, ranks, process_groups and collectives."""
         con = self.con
         con.execute("CREATE OR REPLACE TEMP TABLE ev AS SELECT * FROM events")
         con.execute("CREATE OR REPLACE TEMP TABLE world(attempt INTEGER, rank INTEGER)")
@@ -77,8 +84,7 @@ class Board:
         for r, h in self.hosts.items():
             con.execute("INSERT INTO known_ranks VALUES (?, ?, ?, NULL, ?, NULL, ?)", [self.attempt, r, h, 100 + r, f"0000:{r + 16:02x}:00.0"])
         con.execute(f"INSERT INTO ranks {store.sql_text('ranks')}")
-        laws.run_laws(con, only=set(names) or None)
-        return self
+        collectives(con)
 
     def facts(self, predicate: str | None = None, status: str = "active") -> list[tuple[str, str, str]]:
         """(predicate, subject kind, subject) of facts with a status."""

@@ -90,7 +90,7 @@ def test_anonymous_words_go_to_the_only_rank_that_left_by_itself() -> None:
     b.ev("raised", None, exception="KeyError", uncaught=True)
     b.ev("exit_record", None, peer_rank=2, exitcode=1)
     b.ev("exit_record", None, peer_rank=0, exitcode=-15, signal="SIGTERM")
-    b.run("facts-from-events", "exit-records", "owner-by-exit-record", "same-statement")
+    b.run("facts-from-events", "exit-records", "owner-by-exit-record", "not-counted")
 
     assert b.facts("raised") == [("raised", "rank", "2")]
 
@@ -98,7 +98,7 @@ def test_anonymous_words_go_to_the_only_rank_that_left_by_itself() -> None:
 def test_gpu_fault_goes_to_the_rank_of_its_pci_bus() -> None:
     b = Board(4, hosts=dict.fromkeys(range(4), "n1"))
     b.ev("device_fault", None, source="kernel", xid=79, pci_bus="0000:12:00.0", role="root")
-    b.run("facts-from-events", "hardware-to-rank", "same-statement")
+    b.run("facts-from-events", "hardware-to-rank", "not-counted")
 
     assert b.facts() == [("device_fault", "rank", "2")]
 
@@ -122,7 +122,7 @@ def test_kernel_kill_of_a_worker_belongs_to_its_rank() -> None:
     b = Board(4, hosts=dict.fromkeys(range(4), "n1"))
     b.ev("killed_by_kernel", None, source="kernel", pid=5123)
     b.ev("worker_died", 2, worker_pid="5123")
-    b.run("facts-from-events", "hardware-to-rank", "same-statement")
+    b.run("facts-from-events", "hardware-to-rank", "not-counted")
     assert b.facts("killed_by_kernel") == [("killed_by_kernel", "rank", "2")]
 
 
@@ -130,7 +130,7 @@ def test_kernel_kill_of_a_worker_belongs_to_its_rank() -> None:
 def test_kernel_kill_of_a_foreign_process_is_set_aside(comm: str, known: bool, status: str) -> None:
     b = Board(2, hosts={0: "a", 1: "a"} if known else {})
     b.ev("killed_by_kernel", None, source="kernel", pid=777, comm=comm)
-    b.run("facts-from-events", "foreign-process")
+    b.run("facts-from-events", "not-counted")
     assert b.facts("killed_by_kernel", status) == [("killed_by_kernel", "host", "host0")]
 
 
@@ -138,7 +138,7 @@ def test_anonymous_count_of_kills_gives_way_to_the_task_that_was_killed() -> Non
     b = Board(2)
     b.ev("killed_by_kernel", None, source="slurm", step_id="7.0", scope="host")
     b.ev("killed_by_kernel", None, source="slurm", subject_rank=1, host="n2")
-    b.run("facts-from-events", "same-statement")
+    b.run("facts-from-events", "not-counted")
     assert b.facts("killed_by_kernel") == [("killed_by_kernel", "rank", "1")]
 
 
@@ -206,13 +206,13 @@ def test_vote_names_the_odd_rank_only_with_a_majority() -> None:
     b = Board(4)
     for rank, what in enumerate(["a", "a", "b", "a"]):
         b.ev("mismatch", rank, self_rank=rank, self=what, other_rank=2 if rank != 2 else 0, other="b" if rank != 2 else "a")
-    b.run("facts-from-events", "mismatch-vote", "same-statement")
+    b.run("facts-from-events", "mismatch-vote", "not-counted")
     assert b.facts("mismatch") == [("mismatch", "rank", "2")]
 
     tie = Board(2)
     tie.ev("mismatch", 0, self_rank=0, self="a", other_rank=1, other="b")
     tie.ev("mismatch", 1, self_rank=1, self="b", other_rank=0, other="a")
-    tie.run("facts-from-events", "mismatch-vote", "same-statement")
+    tie.run("facts-from-events", "mismatch-vote", "not-counted")
     assert tie.facts("mismatch") == [("mismatch", "group", "0")]
 
 
@@ -436,6 +436,116 @@ def test_fault_of_a_machine_explains_its_own_ranks_only() -> None:
 
     assert b.facts("link_down") == [("link_down", "host", "b")]
     assert [e for e in b.edges() if e[0] == "link_down"] == [("link_down", "b", "remote_error", "3")]
+
+
+def recorded(board: Board, rank: int, last: int, *, pg: str = "0", state: str = "scheduled", **attrs: object) -> None:
+    """A dump whose calls before the last one completed."""
+    board.ev("fr_dump", rank, source="flight_recorder", oldest_us=1, newest_us=9, whole=True)
+    for seq in range(1, last + 1):
+        done = seq < last or state == "completed"
+        board.ev("enqueued", rank, at=seq, seq=seq, pg=pg, op="ALLREDUCE", source="flight_recorder", state="completed" if done else state, numel_in=8, dtype="Float",
+                 **({} if done else attrs))  # fmt: skip
+        if done:
+            board.ev("completed", rank, at=seq, seq=seq, pg=pg, op="ALLREDUCE", source="flight_recorder")
+
+
+def one_rank_behind() -> Board:
+    b = Board(3)
+    for rank in (0, 2):
+        recorded(b, rank, 5)
+    recorded(b, 1, 4, state="completed")
+    return b
+
+
+def test_pending_calls_of_dumps_are_waits() -> None:
+    b = one_rank_behind().run("facts-from-events", "pending-calls")
+    assert b.facts("timed_out_waiting") == [("timed_out_waiting", "rank", "0"), ("timed_out_waiting", "rank", "2")]
+    assert b.con.execute("SELECT DISTINCT pg, seq FROM facts WHERE predicate = 'timed_out_waiting'").fetchall() == [("0", 5)]
+
+    assert one_rank_behind().run().facts("stalled") == [("stalled", "rank", "1")]
+
+
+def test_calls_that_completed_or_that_the_job_left_behind_are_no_waits() -> None:
+    done = Board(2)
+    for rank in (0, 1):
+        recorded(done, rank, 5, state="completed")
+    went_on = Board(2)
+    for rank in (0, 1):
+        recorded(went_on, rank, 5)
+        for step in range(10, 14):
+            went_on.step(rank, step, at=step)
+    for b in (done, went_on):
+        b.run("facts-from-events", "pending-calls")
+        assert b.facts() == []
+
+
+def test_a_wait_that_the_log_tells_is_not_told_again_by_the_dump() -> None:
+    b = Board(2)
+    recorded(b, 0, 5)
+    b.ev("timed_out_waiting", 0, seq=5, pg="0")
+    b.run("facts-from-events", "pending-calls")
+    assert b.facts() == [("timed_out_waiting", "rank", "0")]
+
+
+def test_recorded_operands_are_put_to_the_vote_only_where_the_group_stood_still() -> None:
+    for state, expected in (("started", [("mismatch", "rank", "0")]), ("completed", [])):
+        b = Board(3)
+        for rank in range(3):
+            recorded(b, rank, 5, state=state)
+        b.con.execute("UPDATE event_rows SET attrs = json_merge_patch(attrs, '{\"numel_in\": 9}') WHERE seq = 5 AND rank_on_line = 0 AND kind = 'enqueued'")
+        b.run("facts-from-events", "pending-calls", "mismatch-vote")
+        assert b.facts("mismatch") == expected
+
+
+def test_fingerprints_of_a_group_that_is_not_known_name_no_rank() -> None:
+    b = Board(4)
+    for me, rank in enumerate((2, 3)):
+        b.ev("mismatch", rank, why="fingerprint", group_self_rank=me, self="a" if me else "b", group_other_rank=1 - me, other="b" if me else "a", group_local=True)
+    b.run("facts-from-events", "mismatch-vote", "not-counted")
+    assert b.facts("mismatch") == [("mismatch", "group", "0")]
+
+
+def waiting_pair(*, listed: bool) -> Board:
+    """Rank 2 waits in group 7 of ranks 2 and 3; everybody else is silent."""
+    b = Board(6)
+    b.ev("timed_out_waiting", 2, seq=12, pg="7", duration_ms=600_000)
+    if listed:
+        b.ev("mapping", 2, pg="7", source="flight_recorder", group_ranks=[2, 3])
+    return b
+
+
+def test_only_members_of_the_waiting_group_are_candidates() -> None:
+    assert waiting_pair(listed=True).run().facts("stalled") == [("stalled", "rank", "3")]
+    assert len(waiting_pair(listed=False).run().facts("stalled")) == 5
+
+
+def test_behind_in_another_group_is_no_absence() -> None:
+    b = waiting_pair(listed=False)
+    b.ev("pg_status", 0, pg="0", last_enqueued=3, last_completed=3)
+    b.ev("pg_status", 3, pg="7", last_enqueued=11, last_completed=11)
+    b.run()
+    assert b.facts("stalled") == [("stalled", "rank", "3")]
+    assert b.con.execute("SELECT pg, seq FROM facts WHERE predicate = 'stalled'").fetchall() == [("7", 12)]
+
+
+def test_a_member_that_waits_itself_is_a_victim_wherever_it_is_behind() -> None:
+    b = Board(3)
+    b.ev("timed_out_waiting", 0, seq=7, pg="0")
+    b.ev("pg_status", 1, pg="0", last_enqueued=6, last_completed=6)
+    b.ev("timed_out_waiting", 1, seq=3, pg="8")
+    b.ev("pg_status", 2, pg="8", last_enqueued=2, last_completed=2)
+    b.run()
+    assert b.facts("stalled") == [("stalled", "rank", "2")]
+
+
+def test_who_completed_the_initialisation_waits_for_nobody_and_is_no_suspect() -> None:
+    b = Board(4)
+    for rank in range(4):
+        b.ev("init_start", rank, pg="c1", comm_rank=rank, nranks=4)
+    for rank in (0, 2):
+        b.ev("init_done", rank, pg="c1", comm_rank=rank, nranks=4)
+    b.run()
+    assert b.facts("stalled") == [("stalled", "rank", "1"), ("stalled", "rank", "3")]
 
 
 def test_every_law_has_a_row_test() -> None:

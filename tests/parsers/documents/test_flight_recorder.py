@@ -61,7 +61,7 @@ def test_status_group_and_rank() -> None:
     (status,) = events(out, "pg_status")
     assert (status.pg, status.attrs) == ("0", {"last_enqueued": 2, "last_started": -1, "last_completed": 1})
     (group,) = events(out, "mapping")
-    assert (group.pg, group.attrs) == ("0", {"desc": "default_pg", "group_ranks": [0, 1, 2, 3], "reading": True})
+    assert (group.pg, group.attrs) == ("0", {"desc": "default_pg", "group_ranks": [0, 1, 2, 3], "world_size": 4, "reading": True})
     assert events(out, "identity")[0].attrs["global_rank"] == 3
     assert not out.problems
 
@@ -154,6 +154,9 @@ def test_damage_is_a_problem(data: bytes, kind: str) -> None:
         ("mydump42", 42),
         ("fr_trace_20261130_101112.json", None),
         ("dump.pickle", None),
+        ("fr-3.pkl", 3),
+        ("comm_lib_trace_rank_11.pickle", 11),
+        ("20261130_17", None),
     ],
 )
 def test_rank_of_a_file_name(name: str, rank: int | None) -> None:
@@ -164,3 +167,58 @@ def test_other_files_are_left_alone() -> None:
     assert not flight_recorder.claims("nccl_trace_rank_0", b"loaded 96 files in 4.1s\n")
     assert not flight_recorder.claims("a.json", b'{"entries": []}')
     assert not flight_recorder.claims("model.pkl", b"\x80\x02}q\x00.")
+
+
+def test_structures_that_print_without_end_are_cut_short() -> None:
+    shared: list[Any] = []
+    for _ in range(60):
+        shared = [shared, shared]
+    hostile = dump(
+        [entry(1, process_group=(shared, shared), profiling_name=shared, state=shared, input_dtypes=[shared], frames=[{"name": shared, "filename": shared}])],
+        version=shared,
+    )
+    out = read(hostile)
+    assert events(out, "enqueued")[0].pg == ""
+
+
+def test_members_of_a_large_group_are_folded() -> None:
+    members = {"0": {"name": "0", "desc": "default_pg", "ranks": str(list(range(16384)))}, "9": {"name": "9", "desc": "dp", "ranks": str(list(range(3, 16384, 8)))}}
+    found = {e.pg: e.attrs for e in events(read(dump([entry(1)], pg_config=members)), "mapping")}
+    assert (found["0"]["group_ranks"], found["0"]["world_size"]) == ("0-16383", 16384)
+    assert found["9"]["group_ranks"] == "3-16379:8"
+
+
+def test_a_dump_of_active_calls_only_tells_how_far_its_rank_got() -> None:
+    out = read(
+        dump([], pg_status={"0": {"last_enqueued_collective": 6, "last_completed_collective": 6}, "3": {"last_enqueued_collective": 2, "last_completed_collective": 2}})
+    )
+    assert [(e.pg, e.attrs["last_enqueued"]) for e in events(out, "pg_status")] == [("0", 6)]  # which group 3 is, nobody can tell
+    assert len(events(out, "fr_dump")) == 1
+
+
+def test_status_numbers_of_groups_with_point_to_point_calls_are_left_out() -> None:
+    calls = [entry(1), entry(1, is_p2p=True, p2p_seq_id=1, profiling_name="nccl:send 0->1")]
+    assert events(read(dump(calls)), "pg_status") == []
+
+
+def test_the_oldest_unfinished_calls_survive_a_long_queue() -> None:
+    calls = [entry(n, state="completed" if n < 5 else "scheduled", retired=n < 5) for n in range(1, 300)]
+    kept = [e.seq for e in events(read(dump(calls)), "enqueued")]
+    assert kept[:8] == list(range(5, 13))
+    assert kept[-1] == 299
+
+
+def test_given_up_calls_are_marked() -> None:
+    (call,) = events(read(dump([entry(1, state="started", retired=True, time_discovered_started_ns=CREATED_NS + 5000)])), "enqueued")
+    assert (call.attrs["timed_out"], call.attrs["started_us"]) == (True, CREATED_NS // 1000 + 5)
+
+
+def test_groups_without_name_or_members_are_no_key_between_ranks() -> None:
+    old = {"pg_id": 2, "seq_id": 3, "profiling_name": "nccl:all_reduce", "state": "completed", "retired": True, "frames": []}
+    assert events(read([old], "nccl_trace_rank_0"), "enqueued")[0].pg == "2?"
+    assert events(read({"version": "1.4", "entries": [old], "pg_config": {2: [0, 1]}}), "enqueued")[0].pg == "2"
+
+
+def test_a_writer_of_its_own_may_state_the_rank_inside() -> None:
+    out = read(dump([entry(1)], rank=5), "dumps/latest.pickle")
+    assert events(out, "identity")[0].attrs["global_rank"] == 5

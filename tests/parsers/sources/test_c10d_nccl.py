@@ -29,7 +29,7 @@ def one(text: str, kind: str, rank: int | None = 9, level: str = "E") -> Event:
         ("[Rank 0] Caught collective operation timeout: WorkNCCL(SeqNum=3, OpType=BROADCAST, TensorShape=[4, 5], Timeout(ms)=1000) ran for 1001 milliseconds before timing out.",
          "timed_out_waiting", {"seq": 3, "op": "BROADCAST", "numel_in": "4, 5", "timeout_ms": 1000.0}),
         ("[PG 1 Rank 3] Timeout at NCCL work: 27, last enqueued NCCL work: 29, last completed NCCL work: 26.", "pg_status",
-         {"pg": "1", "group_rank": 3, "work": 27, "last_enqueued": 29, "last_completed": 26}),
+         {"pg": "1?", "group_rank": 3, "work": 27, "last_enqueued": 29, "last_completed": 26}),
         ("[PG 0 (default_pg) Rank 3] Exception (either an error or timeout) detected by watchdog at work: 27, last enqueued NCCL work: 29, last completed NCCL work: -1.", "pg_status",
          {"pg": "0", "desc": "default_pg", "work": 27, "last_completed": -1}),
         (PG + " failure detected by watchdog at work sequence id: 6 PG status: last enqueued work: 6, last completed work: 5", "pg_status",

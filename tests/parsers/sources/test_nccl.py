@@ -75,8 +75,17 @@ def test_calls_are_numbered_within_their_communicator() -> None:
     call = AT + "NCCL INFO {}: opCount {} sendbuff 0x7f recvbuff 0x7f count {} datatype 7 op 0 root 0 comm {} [nranks=4] stream 0x5"
     out = read(nccl, "\n".join([call.format("AllReduce", "0", 1024, "0xaa"), call.format("Broadcast", "0", 8, "0xbb"), call.format("AllReduce", "1a", 2048, "0xaa")]))
     assert [(e.kind, e.pg, e.seq, e.op, e.attrs["numel_in"], e.attrs["dtype"]) for e in out.events] == [
-        ("enqueued", "nccl:0xaa", 1, "ALLREDUCE", 1024, "float32"), ("enqueued", "nccl:0xbb", 1, "BROADCAST", 8, "float32"), ("enqueued", "nccl:0xaa", 2, "ALLREDUCE", 2048, "float32"),
+        ("enqueued", "nccl:size4#1", 1, "ALLREDUCE", 1024, "float32"), ("enqueued", "nccl:size4#2", 1, "BROADCAST", 8, "float32"),
+        ("enqueued", "nccl:size4#1", 2, "ALLREDUCE", 2048, "float32"),
     ]  # fmt: skip
+
+
+def test_the_newest_calls_of_a_communicator_are_kept() -> None:
+    call = AT + "NCCL INFO AllReduce: opCount 0 sendbuff 0x7f recvbuff 0x7f count {} datatype 7 op 0 root 0 comm 0x{} [nranks=4] stream 0x5"
+    out = read(nccl, "\n".join([call.format(9, "bb"), *(call.format(n, "aa") for n in range(1, 1001))]))
+    kept = sorted((e.pg, e.seq, e.attrs["numel_in"], e.line) for e in out.events)
+    assert [k for k in kept if k[0] == "nccl:size4#1"] == [("nccl:size4#1", 1, 9, 1)]
+    assert [k[1:] for k in kept if k[0] == "nccl:size4#2"] == [(n, n, n + 1) for n in range(1001 - nccl.CALLS_KEPT, 1001)]
 
 
 @pytest.mark.parametrize("text", ["Connected all rings", "Trees [0] 1/-1/-1->0->-1", "NET/IB : No device found.", "Using non-device net plugin"])
