@@ -337,6 +337,38 @@ def test_stop_in_the_rhythm_of_the_steps_is_no_stall() -> None:
     assert b.facts("timed_out_waiting") == []
 
 
+@pytest.mark.parametrize(
+    ("lines", "outside"),
+    [
+        ([("exit", 1), ("cancelled", None)], False),  # --kill-on-bad-exit
+        ([("cancelled", None), ("exit", 1)], True),  # scancel; a task then fails while it is stopped
+        ([("exit", 143), ("cancelled", None)], True),  # a task that answered the SIGTERM of somebody else
+        ([("cancelled", None)], True),
+    ],
+)
+def test_a_step_that_srun_ended_was_not_stopped_from_outside(lines: list[tuple[str, int | None]], outside: bool) -> None:
+    b = Board(4)
+    for what, code in lines:
+        if what == "exit":
+            b.ev("exit_record", None, source="slurm", peer_rank=2, by="slurm", exitcode=code)
+        else:
+            b.ev("external_signal", None, source="slurm", agent=True, signal="SIGTERM", reason="cancelled")
+    b.run("facts-from-events", "step-ended-by-task")
+
+    assert bool(b.facts("external_signal")) is outside
+
+
+def test_srun_says_in_its_own_file_that_it_ends_the_step() -> None:
+    """One file a task: slurmstepd's line stands in the first task's file, srun's lines in another."""
+    b = Board(4)
+    b.ev("external_signal", 0, source="slurm", agent=True, signal="SIGTERM", reason="cancelled")
+    b.ev("exit_record", None, source="slurm", peer_rank=2, by="slurm", exitcode=1)
+    b.ev("teardown_noise", None, source="slurm", why="srun ends the step")
+    b.run("facts-from-events", "step-ended-by-task")
+
+    assert b.facts("external_signal") == []
+
+
 def test_fault_of_a_machine_explains_its_own_ranks_only() -> None:
     b = Board(4, {0: "a", 1: "a", 2: "b", 3: "b"})
     b.ev("link_down", None, source="kernel")

@@ -42,6 +42,7 @@ class Scenario:
             target = folder / "logs" / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(data)
+        (folder / "logs").mkdir(parents=True, exist_ok=True)
         (folder / "expected.toml").write_text("".join(f"{k} = {_toml(v)}\n" for k, v in self.label.items()), encoding="utf-8")
         return folder / "logs"
 
@@ -111,5 +112,7 @@ def scenario(seed: int, size: int, kind: str | None = None, *, loss: str | None 
         loss = rnd.choice(losses.LOSSES)
     if loss and losses.lose(job, after, loss, truth.ranks, rnd):
         lost = loss
+    if not any(f.data().strip() for f in after.values()):  # nothing is no incident to diagnose
+        after, lost = before, ""
     survivors = Survivors(job, before, after)
     return Scenario(seed, size, job, truth, layout, style, lost, {p: f.data() for p, f in after.items()}, label(seed, job, truth, survivors))

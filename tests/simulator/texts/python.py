@@ -69,8 +69,11 @@ def uncaught(job: Job, h: Happening) -> Iterator[Line]:
 
 
 def caught(job: Job, h: Happening) -> Iterator[Line]:
-    """A handler logs the traceback and goes on: logging.exception prints it without the excepthook's prefix."""
-    for text in traceback(job, h.data["where"], h.data["text"]):
+    """A handler logs the traceback and goes on: logging.exception prints it without the excepthook's prefix, from the frame that holds the handler on."""
+    lines = ["Traceback (most recent call last):"]
+    for path, line, function, code in WHERE[h.data["where"]][1:]:
+        lines += [f'  File "{path}", line {line}, in {function}', f"    {code}"]
+    for text in [*lines, *h.data["text"].split("\n")]:
         yield Line(h.t, h.who, text, "err", "", h.attempt)
 
 

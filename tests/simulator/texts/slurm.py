@@ -42,7 +42,8 @@ def cancelled(job: Job, h: Happening) -> Iterator[Line]:
     first = job.hosts[0]
     why = h.data.get("why", "")
     what = "JOB 4911" if why == "DUE TO TIME LIMIT" else "STEP 4911.0"
-    yield Line(h.t, h.who, f"slurmstepd: error: *** {what} ON {first.name} CANCELLED AT {first.local(h.t):%Y-%m-%dT%H:%M:%S} {why + ' ' if why else ''}***", "err",
+    # slurmstepd writes through the first task of its node: with --label or one file a task its line stands there
+    yield Line(h.t, ("rank", 0), f"slurmstepd: error: *** {what} ON {first.name} CANCELLED AT {first.local(h.t):%Y-%m-%dT%H:%M:%S} {why + ' ' if why else ''}***", "err",
                "stop" if h.data.get("outside") else "", h.attempt)  # fmt: skip
     yield Line(h.t, h.who, "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.", "err", "", h.attempt)
 
