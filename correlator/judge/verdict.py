@@ -122,7 +122,7 @@ class _Builder:
             "kind": kind, "completeness": completeness, "margin": 1.0 if conflict else (0.3 if close else 0.0),
             "coverage": self._coverage(cause, len(own), len(missing), len(torn), completeness),
             "identity": identity, "order": 0.0 if len(self.causes) < 2 or not close else 0.5, "unexplained": unexplained,
-            "caught": 1.0 if uncaught == {False} and lead.predicate == "raised" else 0.0,
+            "caught": 1.0 if uncaught == {False} else 0.0,
         }  # fmt: skip
 
     def _coverage(self, cause: Cause, own: int, missing: int, torn: int, completeness: float) -> float:

@@ -1,0 +1,24 @@
+-- law: discounted
+-- stratum: exclude
+-- needs: external_signal, raised
+-- claim: Two statements that look like a cause and are none. A plain CANCELLED of a Slurm step is no stop from outside where srun itself ended the step: a task had left badly before, in the order of one file, or srun says that it terminates the step. An exception whose text is torn off at the end of a damaged file says that its process raised, not what: the types that wrap a lost peer or a timeout are no fault of their own then.
+-- source: srun --kill-on-bad-exit (src/srun/libsrun/launch.c): the exit line comes first, then "Terminating StepId", then slurmstepd's CANCELLED; scancel and limits come without; c10d and gloo raise their peers' ends as RuntimeError and DistBackendError, DistNetworkError, DistStoreError: only the text tells
+WITH cancelled AS (
+    SELECT f.fact_id, f.attempt, e.source_id, e.line FROM facts f JOIN ev e ON e.event_id = f.first_event_id
+    WHERE f.predicate = 'external_signal' AND f.status = 'active' AND e.source = 'slurm' AND (e.attrs->>'reason') = 'cancelled'
+),
+bad AS (
+    SELECT attempt, source_id, min(line) AS line FROM ev
+    WHERE kind = 'exit_record' AND (attrs->>'by') = 'slurm' AND coalesce(attrs->>'signal', '') NOT IN ('SIGTERM', 'SIGINT', 'SIGHUP') AND coalesce(TRY_CAST((attrs->>'exitcode') AS INTEGER), 1) NOT IN (0, 130, 143)
+    GROUP BY attempt, source_id
+),
+terminating AS (SELECT attempt, source_id, min(line) AS line FROM ev WHERE kind = 'teardown_noise' AND (attrs->>'why') = 'srun ends the step' GROUP BY attempt, source_id)
+SELECT c.fact_id, 'consequence' AS status, 'srun ended the step after a task had failed' AS why
+FROM cancelled c
+WHERE EXISTS (SELECT 1 FROM bad b WHERE b.attempt = c.attempt AND b.source_id = c.source_id AND b.line < c.line)
+    OR EXISTS (SELECT 1 FROM terminating t JOIN bad b ON b.attempt = t.attempt AND b.source_id = t.source_id AND b.line < t.line WHERE t.attempt = c.attempt AND t.source_id <> c.source_id)
+UNION ALL
+SELECT f.fact_id, 'cut_short' AS status, 'the end of its text is missing' AS why
+FROM facts f JOIN ev e ON e.event_id = f.first_event_id JOIN streams s ON s.stream_id = e.stream_id
+WHERE f.status = 'active' AND f.predicate = 'raised' AND s.ending = 'torn' AND e.line_end >= s.last_line
+    AND regexp_matches(coalesce(f.object, ''), '^(torch\.distributed\.)?(RuntimeError|OSError|ConnectionError|Dist\w*|Exception)$')
