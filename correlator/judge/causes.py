@@ -161,7 +161,7 @@ def _strength(cause: Cause) -> float:
     if True in flags and cause.predicate in ("raised", "io_failed", "host_memory"):
         value += 4
     elif flags == {False}:
-        value -= 8
+        value -= 14  # below what a vote or an exit record says
     if any(f.attrs.get("agent") is True for f in cause.facts):
         value -= 40
     if cause.predicate == "died" and all(f.attrs.get("signal") == "SIGABRT" for f in cause.facts):

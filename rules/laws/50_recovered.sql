@@ -7,6 +7,8 @@ WITH faults AS (
     FROM facts f JOIN predicates p USING (predicate) JOIN ev e ON e.event_id = f.last_event_id
     WHERE p.ends_subject AND p.certainty = 'words' AND f.status = 'active'
         AND f.predicate NOT IN ('external_signal', 'preempted', 'rendezvous_expired', 'timed_out_waiting')
+        -- to be done is how a rank leaves early; that the others still wait for it makes it a fault
+        AND NOT (f.predicate = 'left_early' AND EXISTS (SELECT 1 FROM facts w WHERE w.attempt = f.attempt AND w.predicate IN ('timed_out_waiting', 'lost_connection')))
 ),
 own_steps AS (  -- later progress of the same rank, by line in one file, by time otherwise
     SELECT f.fact_id, count(DISTINCT s.step) AS n FROM faults f JOIN steps s

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.simulator.cluster import Job
+from tests.simulator.program import Op
 from tests.simulator.reaction import Reaction
 from tests.simulator.texts.kernel import XID_CHAINS
 
@@ -175,8 +176,6 @@ def left_early(s: Reaction) -> Truth:
 
 def mismatch(s: Reaction) -> Truth:
     """One rank calls the first collective of the step with another size, or another one: nothing on the group ends any more."""
-    from tests.simulator.program import Op
-
     s.begin()
     s.steps(_steps(s))
     r = _victim(s)
@@ -187,7 +186,7 @@ def mismatch(s: Reaction) -> Truth:
     s.reach.programs[r] = own
     s.reach.enqueued[r] = len(own)
     s.reach.limit[r] = 0
-    s.at(s._enqueued_at(r, 0) + s.job.timeout_s + s.rnd.uniform(0.01, 0.1), s._watchdog, r)
+    s.at(s.enqueued_at(r, 0) + s.job.timeout_s + s.rnd.uniform(0.01, 0.1), s.watchdog, r)
     return Truth("mismatch", [r], "collective_mismatch", shows="vote")
 
 
@@ -219,7 +218,7 @@ def link_down(s: Reaction) -> Truth:
     s.tell(t, ("kernel", host), "port_down", port=s.job.procs[r].local)
     if s.job.nccl_debug:
         s.tell(t + 0.01, ("rank", r), "async_event", proof=f"link:{host}")
-    s._network_peers(r, lambda peer: s.at(t + s.rnd.uniform(8, 12), s._completion_error, peer, r))
+    s.network_peers(r, lambda peer: s.at(t + s.rnd.uniform(8, 12), s.completion_error, peer, r))
     s.at(t + s.rnd.uniform(8, 12), _own_completion, s, r)
     return Truth("link-down", [r], "network_ib", ("network_config",), shows="link", acceptable_ranks=[p.rank for p in s.job.on(host)])
 
@@ -228,7 +227,7 @@ def _own_completion(t: float, s: Reaction, rank: int) -> None:
     """The rank on the dead port posts sends too: it enqueued its work like everybody."""
     assert s.reach is not None
     s.reach.enqueued[rank] = len(s.reach.programs[rank])
-    s._network_peers(rank, lambda peer: s.at(t + 0.01, s._completion_error, rank, peer))
+    s.network_peers(rank, lambda peer: s.at(t + 0.01, s.completion_error, rank, peer))
 
 
 def node_lost(s: Reaction) -> Truth:
@@ -255,11 +254,7 @@ def everywhere(s: Reaction) -> Truth:
     return Truth("everywhere", [], cls, also, shows="nobody")
 
 
-def nan_global(s: Reaction) -> Truth:
-    return _nan(s, "nan")
-
-
-def _nan(s: Reaction, name: str) -> Truth:
+def nan(s: Reaction) -> Truth:
     """A local NaN that the reduction spreads within the step; after two bad steps every rank gives up."""
     s.begin()
     s.steps(_steps(s))
@@ -267,7 +262,7 @@ def _nan(s: Reaction, name: str) -> Truth:
     s.steps(2, poison=(r, s.steps_done + 1))
     for p in s.job.procs:
         s.at(s.now + s.rnd.uniform(0.01, 0.05), lambda t, q: s.raises(t, q, "collective", f"FloatingPointError: loss is nan at step {s.steps_done}", proof=f"end:{q}", teardown=s.rnd.uniform(0.5, 0.8)), p.rank)
-    return Truth(name, [r], "numeric_nan", ("user_exception",), shows="nan")
+    return Truth("nan", [r], "numeric_nan", ("user_exception",), shows="nan")
 
 
 def stopped(s: Reaction) -> Truth:
@@ -339,7 +334,7 @@ FAULTS: dict[str, Fault] = {
     "link-down": Fault("link-down", link_down, lambda job: job.backend == "nccl" and job.net == "ib" and len(job.hosts) > 1),
     "node-lost": Fault("node-lost", node_lost, lambda job: len(job.hosts) > 1),
     "everywhere": Fault("everywhere", everywhere),
-    "nan": Fault("nan", nan_global),
+    "nan": Fault("nan", nan),
     "stopped": Fault("stopped", stopped),
     "absent": Fault("absent", absent, lambda job: job.backend == "gloo" and job.launcher == "srun"),
     "absent-worker": Fault("absent-worker", absent_worker, lambda job: job.backend == "gloo" and job.launcher == "torchrun"),

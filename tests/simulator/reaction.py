@@ -53,7 +53,7 @@ class Reaction:
         self._frozen: dict[int, int] = {}
         self._timed_out: set[int] = set()
         self._signalled = False
-        self._exception: dict[int, tuple[float, str, str]] = {}
+        self.exceptions: dict[int, tuple[float, str, str]] = {}
 
     # ---- writing ---------------------------------------------------------------------------------
     def tell(self, t: float, who: Writer, what: str, **data: Any) -> None:
@@ -122,7 +122,7 @@ class Reaction:
             for p in job.procs:
                 pending = self._pending(p.rank)
                 if p.rank not in stops and pending:
-                    self.at(self._enqueued_at(p.rank, pending[0][1]) + job.timeout_s + self.rnd.uniform(0.01, 1.0 if job.torch[1] < 3 else 0.1), self._watchdog, p.rank)
+                    self.at(self.enqueued_at(p.rank, pending[0][1]) + job.timeout_s + self.rnd.uniform(0.01, 1.0 if job.torch[1] < 3 else 0.1), self.watchdog, p.rank)
         else:
             for p in job.procs:
                 if p.rank not in stops and self.reach.limit[p.rank] < len(self.reach.programs[p.rank]):
@@ -130,11 +130,11 @@ class Reaction:
 
     def raises(self, t: float, rank: int, where: str, text: str, *, proof: str = "own", code: int = 1, teardown: float | None = None, initialised: bool = True) -> None:
         """An exception leaves the program of a rank; the interpreter then ends it."""
-        if not self.alive(rank) or rank in self._exception:
+        if not self.alive(rank) or rank in self.exceptions:
             return
         job, p = self.job, self.job.procs[rank]
         self.tell(t, ("rank", rank), "uncaught", where=where, text=text, proof=proof, initialised=initialised)
-        self._exception[rank] = (t, where, text)
+        self.exceptions[rank] = (t, where, text)
         if job.record:
             self.error_files[rank] = python.error_file(job, p, t, where, text)
         if job.backend == "nccl" and job.torch[1] >= 4 and initialised:
@@ -146,7 +146,7 @@ class Reaction:
         if not self.alive(rank):
             return
         job, rnd = self.job, self.rnd
-        exception = self._exception.get(rank)
+        exception = self.exceptions.get(rank)
         self.ended[rank] = End(t, code, exception[1:] if exception else None, exception[0] if exception else None)
         host = job.procs[rank].host.index
         if job.launcher == "srun":
@@ -166,7 +166,7 @@ class Reaction:
         self.happenings = [h for h in self.happenings if not (h.t >= t and self._host_of(h) == host)]
         if job.net == "ib" and job.backend == "nccl":
             for p in job.on(host):
-                self._network_peers(p.rank, lambda peer, p=p: self.at(t + self.rnd.uniform(8, 30), self._completion_error, peer, p.rank))
+                self.network_peers(p.rank, lambda peer, p=p: self.at(t + self.rnd.uniform(8, 30), self.completion_error, peer, p.rank))
         if job.launcher == "srun":
             self.at(t + 300 + self.rnd.uniform(0, 30), self._node_failure, host)
 
@@ -207,7 +207,7 @@ class Reaction:
         found = [(g, i) for g in self.job.procs[rank].groups if (i := self.reach.first_pending(rank, g)) is not None]
         return sorted(found, key=lambda x: x[1])
 
-    def _enqueued_at(self, rank: int, index: int) -> float:
+    def enqueued_at(self, rank: int, index: int) -> float:
         return self.began + 0.05 * self.job.step_s * ((rank * 7919) % 97) / 97 + 0.002 * index
 
     def work(self, t: float, rank: int, group: int, index: int) -> dict[str, Any]:
@@ -219,9 +219,9 @@ class Reaction:
         called, done = self.reach.counts(rank, group)
         frozen = self._frozen.setdefault(rank, self.job.groups[group].ranks.index(rank))
         return {"seq": base + before + 1, "op": op.kind, "numel_in": op.numel_in, "numel_out": op.numel_out, "timeout_ms": int(self.job.timeout_s * 1000),
-                "ran_ms": int((t - self._enqueued_at(rank, index)) * 1000), "group": group, "enqueued": base + called, "completed": base + done, "frozen": frozen}  # fmt: skip
+                "ran_ms": int((t - self.enqueued_at(rank, index)) * 1000), "group": group, "enqueued": base + called, "completed": base + done, "frozen": frozen}  # fmt: skip
 
-    def _watchdog(self, t: float, rank: int) -> None:
+    def watchdog(self, t: float, rank: int) -> None:
         """The earliest pending work of a process is overdue; the watchdogs of its other groups follow within milliseconds."""
         if not self.alive(rank):
             return
@@ -255,7 +255,7 @@ class Reaction:
         self.tell(t, ("rank", rank), "taken_down", **d)
         self.at(t + self.rnd.uniform(0.05, 0.8), self.ends, rank, -6, True)
 
-    def _network_peers(self, rank: int, do: Callable[[int], None]) -> None:
+    def network_peers(self, rank: int, do: Callable[[int], None]) -> None:
         """Ranks on the neighbouring hosts that hold a network connection to this one (same rail)."""
         job = self.job
         host, local, n = rank // job.per_host, rank % job.per_host, len(job.hosts)
@@ -270,9 +270,9 @@ class Reaction:
             for peer in {(rank + 1) % job.world, (rank - 1) % job.world} - {rank}:
                 self.at(t + rnd.uniform(0.001, 0.03), self._gloo_lost, peer, rank, abrupt)
         elif job.net == "ib":
-            self._network_peers(rank, lambda peer: self.at(t + rnd.uniform(8, 30), self._completion_error, peer, rank))
+            self.network_peers(rank, lambda peer: self.at(t + rnd.uniform(8, 30), self.completion_error, peer, rank))
         else:
-            self._network_peers(rank, lambda peer: self.at(t + rnd.uniform(0.05, 0.8), self._net_closed, peer, rank))
+            self.network_peers(rank, lambda peer: self.at(t + rnd.uniform(0.05, 0.8), self._net_closed, peer, rank))
 
     def _net_closed(self, t: float, rank: int, peer: int) -> None:
         if not self.alive(rank) or not self._pending(rank):
@@ -282,7 +282,7 @@ class Reaction:
             self.tell(t, ("rank", rank), "peer_closed", peer=peer, port=port)
         self._remote_error(t, rank, f"socketProgress: Connection closed by remote peer {self.job.procs[peer].host.name}<{port}>")
 
-    def _completion_error(self, t: float, rank: int, peer: int) -> None:
+    def completion_error(self, t: float, rank: int, peer: int) -> None:
         if not self.alive(rank) or self.reach is None or not self._pending(rank):
             return
         port = self.rnd.randint(32768, 60999)
@@ -313,7 +313,7 @@ class Reaction:
         if rank in self.stuck and code == -15:
             return
         if self.alive(rank):
-            exception = self._exception.get(rank)
+            exception = self.exceptions.get(rank)
             self.ended[rank] = End(t, code, exception[1:] if exception else None, exception[0] if exception else None)
             self._peers_notice(t, rank, True)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from tests.simulator.cluster import Job, build
 from tests.simulator.faults import FAULTS, Truth
 from tests.simulator.label import Survivors, label
 from tests.simulator.reaction import Reaction
+from tests.simulator.tape import Happening
 from tests.simulator.texts import render, trainer
 
 
@@ -55,12 +56,13 @@ def _toml(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
-def scenario(seed: int, size: int, kind: str | None = None, *, loss: str | None = None) -> Scenario:
+def scenario(seed: int, size: int, kind: str | None = None, *, loss: str | None = None, shift: dict[int, float] | None = None) -> Scenario:
     """Simulates one job.
 
     Args:
         seed: decides everything that is not given. size: number of ranks. kind: a name of ``faults.FAULTS``, drawn if None.
         loss: a name of ``losses.LOSSES``, ``""`` for none, drawn if None (half of the incidents lose nothing).
+        shift: host index -> seconds by which its clock is set wrong on top; nothing else changes.
 
     Returns:
         The scenario; the same arguments give the same bytes.
@@ -72,6 +74,11 @@ def scenario(seed: int, size: int, kind: str | None = None, *, loss: str | None 
         fault = next((FAULTS[n] for n in names if FAULTS[n].fits(job)), None)
         if fault is not None:
             break
+    for index, seconds in (shift or {}).items():
+        host = replace(job.hosts[index], offset_s=job.hosts[index].offset_s + seconds)
+        job.hosts[index] = host
+        for p in job.on(index):
+            p.host = host
     style = rnd.choice(trainer.STYLES)
     restart = job.launcher == "torchrun" and len(job.hosts) == 1 and fault.name in ("json", "key-error", "shape", "sigkill") and rnd.random() < 0.4
     story = Reaction(job, rnd, style, restarts=restart)
@@ -91,7 +98,7 @@ def scenario(seed: int, size: int, kind: str | None = None, *, loss: str | None 
         if fault.name == "sigkill":
             second.at(second.now + 0.2, second.ends, truth.ranks[0], -9)
         else:
-            exception = story._exception[truth.ranks[0]]
+            exception = story.exceptions[truth.ranks[0]]
             second.raises(second.now + 0.2, truth.ranks[0], exception[1], exception[2], proof="")
         second.run()
         lines = render(job, happenings) + render(again, second.happenings)
@@ -99,8 +106,6 @@ def scenario(seed: int, size: int, kind: str | None = None, *, loss: str | None 
     else:
         lines = render(job, happenings)
     if any(line.writer[0] == "kernel" for line in lines) and len(job.hosts) <= 16 and rnd.random() < 0.5:
-        from tests.simulator.tape import Happening
-
         lines += render(job, [Happening(job.start + 1, ("kernel", h.index), "kernel_idle") for h in job.hosts])
     layout = rnd.choice(layouts.LAYOUTS[job.launcher])
     before = layouts.place(job, layout, lines, errors, rnd)
