@@ -131,7 +131,7 @@ class _Builder:
     def _coverage(self, cause: Cause, own: int, missing: int, torn: int, completeness: float) -> float:
         """Doubt from a missing or torn log of the named rank: none where the others leave only one place."""
         if cause.predicate == "never_joined":
-            return 0.0
+            return 0.5 if torn else 0.0  # no log is what is expected of it, half a log is not
         alone = cause.facts[0].certainty != "absence" or completeness == 0.0
         if missing and missing == own:
             return (0.15 if cause.predicate in ("died", "device_fault", "host_gone", "exited") else 0.2) if alone else 1.0

@@ -417,6 +417,28 @@ def test_a_handled_fault_before_another_wait_stands() -> None:
     assert b.facts("raised") == [("raised", "rank", "1")]
 
 
+@pytest.mark.parametrize(("reason", "explained"), [("cancelled", False), ("time limit", True)])
+def test_a_plain_cancel_does_not_make_a_program_raise(reason: str, explained: bool) -> None:
+    """Neither has a time: the exception is no consequence of a SIGTERM, but a limit is known to come first."""
+    b = Board(4)
+    b.ev("external_signal", None, source="slurm", agent=True, signal="SIGTERM", reason=reason)
+    b.ev("raised", 2, exception="AssertionError", text="empty batch", uncaught=True)
+    b.run()
+
+    assert (("external_signal", "agent0", "raised", "2") in b.edges()) is explained
+
+
+def test_watchdogs_aborts_do_not_hide_a_lost_host() -> None:
+    b = Board(4, {0: "a", 1: "a", 2: "b", 3: "b"})
+    for rank in (0, 1):
+        b.ev("timed_out_waiting", rank, at=600, seq=9, op="ALLREDUCE", duration_ms=590_000)
+        b.ev("exit_record", None, peer_rank=rank, by="elastic", exitcode=-6, signal="SIGABRT", host="a")
+    b.con.execute("UPDATE streams SET host = 'a' WHERE stream_id = 0")
+    b.run()
+
+    assert b.facts("host_gone") == [("host_gone", "host", "b")]
+
+
 def test_bus_of_two_hosts_without_a_hosts_name_is_nobodys_unless_the_pid_fits() -> None:
     for pid, expected in ((103, [("device_fault", "rank", "3")]), (77, [("device_fault", "host", "host0")])):
         b = Board(4, hosts={0: "a", 1: "a", 2: "b", 3: "b"})

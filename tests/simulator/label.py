@@ -20,13 +20,13 @@ class Survivors:
     def __init__(self, job: Job, before: dict[str, LogFile], after: dict[str, LogFile]) -> None:
         self.job = job
         self.proofs: dict[str, list[tuple[LogFile, Line]]] = {}
-        spoken: set[int] = set()
+        self.spoken: set[int] = set()  # ranks with a surviving line that can be told to be theirs
         for f in after.values():
             for line in f.surviving():
                 if line.proof:
                     self.proofs.setdefault(line.proof, []).append((f, line))
-                if line.writer[0] == "rank":
-                    spoken.add(line.writer[1])
+                if line.writer[0] == "rank" and f.tells_rank:
+                    self.spoken.add(line.writer[1])
         self.damaged: set[int] = set()  # ranks that lost lines
         for path, f in before.items():
             left = after.get(path)
@@ -81,7 +81,8 @@ def answerable(job: Job, truth: Truth, s: Survivors) -> bool:
     if truth.shows == "link":
         return any(line.writer[0] == "rank" for _, line in s.proofs.get(f"link:{job.procs[r].host.index}", [])) and not s.lost_something
     if truth.shows == "node":
-        return not s.lost_something and bool(s.victims()) and job.launcher == "torchrun" and s.victims() >= set(range(job.world)) - set(ranks)
+        seen = set(ranks) <= s.spoken and job.launcher == "torchrun"  # a lost host whose ranks never printed leaves no trace
+        return seen and not s.lost_something and s.victims() >= set(range(job.world)) - set(ranks)
     if truth.shows == "nan":
         others = {p for p in s.proofs if p.startswith("step:")} - {f"step:{r}"}
         return s.attributed(f"nan:{r}", r) and bool(others) and not s.lost_something
@@ -105,4 +106,6 @@ def label(seed: int, job: Job, truth: Truth, s: Survivors) -> dict[str, Any]:
     }  # fmt: skip
     if not known:
         out["acceptable_ranks"] = ranks
+        if truth.shows == "device" and s.has(f"kernel:{truth.ranks[0]}"):  # the kernel's line names the machine to drain
+            out["acceptable_ranks"] = [p.rank for p in job.on(job.procs[truth.ranks[0]].host.index)]
     return out
