@@ -48,8 +48,9 @@ SELECT w.attempt, w.rank, coalesce(s.host, k.host) AS host, coalesce(s.local_ran
     END AS state,
     CASE
         WHEN s.rank IS NULL AND NOT h.covers THEN 'absent'
-        WHEN x.exit_code IS NOT NULL OR x.signal IS NOT NULL OR o.finished OR o.raised OR o.waiting OR o.crashed THEN 'closed'
-        WHEN s.torn THEN 'torn'
+        WHEN o.finished OR o.raised OR o.waiting OR o.crashed THEN 'closed'
+        WHEN s.torn THEN 'torn'  -- also where a launcher knows the end: what it said before is what is missing
+        WHEN x.exit_code IS NOT NULL OR x.signal IS NOT NULL THEN 'closed'
         ELSE 'open'
     END AS coverage,
     coalesce(s.files, 0) AS files

@@ -1,7 +1,7 @@
 -- law: hardware-to-rank
 -- stratum: derive
 -- needs: device_fault, killed_by_kernel, crashed, illegal_access, out_of_memory
--- claim: A kernel line that names a PCI bus or a pid speaks of the rank that used that GPU or was that process. Where the line names no host and several ranks fit, the pid decides or nobody is meant. A kill or crash whose pid no log knows is that of the one rank that a launcher saw end so.
+-- claim: A kernel line that names a PCI bus or a pid speaks of the rank that used that GPU or was that process. Where the line names no host and several ranks fit, the pid decides or nobody is meant. A kill or crash whose pid no log knows is that of the one rank that a launcher saw end so, a device fault that of the one rank whose own words are of one.
 -- source: NVRM Xid lines name the PCI bus; NCCL Init lines name busId; the OOM killer names the pid (host namespace); launchers print the signal (-9, -11)
 WITH told AS (
     SELECT f.*, (f.attrs->>'pci_bus') AS bus, (f.attrs->>'pid') AS pid, f.subject LIKE 'host%' AND NOT EXISTS (SELECT 1 FROM ranks h WHERE h.host = f.subject) AS nowhere
@@ -20,6 +20,12 @@ ended_so AS (  -- a launcher saw exactly one rank of that host end by this signa
     JOIN ranks r ON r.attempt = d.attempt AND CAST(r.rank AS VARCHAR) = d.subject AND (f.nowhere OR r.host IS NULL OR r.host = f.subject)
     WHERE f.subject_kind = 'host' AND f.predicate IN ('killed_by_kernel', 'crashed') AND NOT EXISTS (SELECT 1 FROM fits x WHERE x.fact_id = f.fact_id)
     GROUP BY f.fact_id HAVING count(*) = 1
+    UNION ALL
+    SELECT f.fact_id, min(d.subject) AS rank
+    FROM told f JOIN facts d ON d.attempt = f.attempt AND d.predicate = 'device_fault' AND d.subject_kind = 'rank' AND d.status = 'active'
+    JOIN ranks r ON r.attempt = d.attempt AND CAST(r.rank AS VARCHAR) = d.subject AND (f.nowhere OR r.host IS NULL OR r.host = f.subject)
+    WHERE f.subject_kind = 'host' AND f.predicate = 'device_fault' AND NOT EXISTS (SELECT 1 FROM fits x WHERE x.fact_id = f.fact_id)
+    GROUP BY f.fact_id HAVING count(DISTINCT d.subject) = 1
 ),
 owners AS (
     SELECT fact_id, CAST(rank AS VARCHAR) AS rank, 'pci bus or pid' AS how FROM fits

@@ -21,4 +21,4 @@ UNION ALL
 SELECT f.fact_id, 'cut_short' AS status, 'the end of its text is missing' AS why
 FROM facts f JOIN ev e ON e.event_id = f.first_event_id JOIN streams s ON s.stream_id = e.stream_id
 WHERE f.status = 'active' AND f.predicate = 'raised' AND s.ending = 'torn' AND e.line_end >= s.last_line
-    AND regexp_matches(coalesce(f.object, ''), '^(torch\.distributed\.)?(RuntimeError|OSError|ConnectionError|Dist\w*|Exception)$')
+    AND (coalesce(e.attrs->>'text', '') = '' OR regexp_matches(coalesce(f.object, ''), '^(torch\.distributed\.)?(RuntimeError|OSError|ConnectionError|Dist\w*|Exception)$'))

@@ -417,6 +417,15 @@ def test_a_handled_fault_before_another_wait_stands() -> None:
     assert b.facts("raised") == [("raised", "rank", "1")]
 
 
+def test_an_xid_is_that_of_the_only_rank_that_speaks_of_a_device_fault() -> None:
+    b = Board(4)
+    b.ev("device_fault", None, source="kernel", xid=48, pci_bus="0000:77:00.0", role="root")
+    b.ev("device_fault", 3, fault="uncorrectable ECC error encountered", uncaught=True)
+    b.run("facts-from-events", "hardware-to-rank", "same-statement")
+
+    assert {subject for _, _, subject in b.facts("device_fault")} == {"3"}
+
+
 @pytest.mark.parametrize(("reason", "explained"), [("cancelled", False), ("time limit", True)])
 def test_a_plain_cancel_does_not_make_a_program_raise(reason: str, explained: bool) -> None:
     """Neither has a time: the exception is no consequence of a SIGTERM, but a limit is known to come first."""

@@ -273,6 +273,7 @@ def stopped(s: Reaction) -> Truth:
         ("DUE TO TIME LIMIT", "external_termination", ("preemption",)),
     )) if s.job.launcher == "srun" else ("", "external_termination", ("preemption",))  # fmt: skip
     s.blocks(dict.fromkeys(range(s.job.world), 1))  # everybody is in the middle of a step
+    s.away = set()
     s.stop_from_outside(s.now + s.job.step_s * 0.4, why, s.rnd.choice((15, 15, 2)) if s.job.launcher == "torchrun" else 15)
     return Truth("stopped", [], cls, also, shows="nobody")
 

@@ -44,6 +44,7 @@ class Reaction:
         self.mute: set[int] = set()  # hosts that are gone: nothing more comes from them
         self.dead_since: dict[int, float] = {}
         self.stuck: set[int] = set()  # ranks that no SIGTERM ends
+        self.away: set[int] = set()  # ranks that are in no collective, so that no peer's end reaches them
         self.reach: Reach | None = None
         self.began = 0.0  # of the failing step
         self._heap: list[tuple[float, int, Callable[..., None], tuple]] = []
@@ -118,6 +119,7 @@ class Reaction:
         job = self.job
         self.began = self.now
         self.reach = reach(job, stops)
+        self.away = set(stops)
         if job.backend == "nccl":
             for p in job.procs:
                 pending = self._pending(p.rank)
@@ -298,7 +300,7 @@ class Reaction:
         self.at(t + self.rnd.uniform(0.1, 1.0), self._taken_down, rank, d)
 
     def _gloo_lost(self, t: float, rank: int, peer: int, abrupt: bool) -> None:
-        if not self.alive(rank) or self.reach is None or self.reach.limit[rank] >= len(self.reach.programs[rank]):
+        if not self.alive(rank) or rank in self.away or self.reach is None or self.reach.limit[rank] >= len(self.reach.programs[rank]):
             return
         make = gloo.reset if abrupt and self.rnd.random() < 0.5 else gloo.closed
         self.raises(t, rank, "backward", make(self.job, self.job.procs[peer].host.ip, self.rnd.randint(20000, 60000)), proof=f"victim:{rank}")

@@ -83,6 +83,7 @@ def scenario(seed: int, size: int, kind: str | None = None, *, loss: str | None 
     restart = job.launcher == "torchrun" and len(job.hosts) == 1 and fault.name in ("json", "key-error", "shape", "sigkill") and rnd.random() < 0.4
     story = Reaction(job, rnd, style, restarts=restart)
     truth = fault.play(story)
+    fault_at = story.began or story.now
     story.run()
     decoys.scatter(story, rnd, truth.ranks, rnd.choice((0, 0, 1, 3, 8)))
     happenings, errors = story.happenings, {(0, r): t for r, t in story.error_files.items()}
@@ -117,7 +118,8 @@ def scenario(seed: int, size: int, kind: str | None = None, *, loss: str | None 
         loss = rnd.choice(losses.LOSSES)
     if loss and losses.lose(job, after, loss, truth.ranks, rnd):
         lost = loss
-    if not any(f.data().strip() for f in after.values()):  # nothing is no incident to diagnose
+    # a log that ends before anything went wrong is no incident to diagnose
+    if lost and not any(line.t >= fault_at and line.proof.split(":")[0] not in ("", "step", "identity", "mapping") for f in after.values() for line in f.surviving()):
         after, lost = before, ""
     survivors = Survivors(job, before, after)
     return Scenario(seed, size, job, truth, layout, style, lost, {p: f.data() for p, f in after.items()}, label(seed, job, truth, survivors))
