@@ -331,7 +331,11 @@ class _Resolver:
     def _families(self) -> None:
         taken = {w.rank for w in self.writers.values() if w.rank is not None}
         # files of one family whose writers say their rank: do the numbers in the names agree?
-        said = [(self.refs[w.source_id].hints.index, w.rank) for w in self.writers.values() if w.rank is not None and not w.unit and self.refs[w.source_id].hints.index is not None]
+        said = [
+            (self.refs[w.source_id].hints.index, w.rank)
+            for w in self.writers.values()
+            if w.rank is not None and not w.unit and self.refs[w.source_id].hints.index is not None
+        ]
         sure = len(said) >= 2 and all(index == rank for index, rank in said)
         for w in self.writers.values():
             index = getattr(self.refs[w.source_id].hints, "index", None)

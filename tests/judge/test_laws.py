@@ -426,11 +426,11 @@ def test_an_xid_is_that_of_the_only_rank_that_speaks_of_a_device_fault() -> None
     assert {subject for _, _, subject in b.facts("device_fault")} == {"3"}
 
 
-@pytest.mark.parametrize(("reason", "explained"), [("cancelled", False), ("time limit", True)])
-def test_a_plain_cancel_does_not_make_a_program_raise(reason: str, explained: bool) -> None:
+@pytest.mark.parametrize(("attrs", "explained"), [({"reason": "cancelled"}, False), ({"reason": "time limit"}, True), ({}, True)])
+def test_a_plain_cancel_does_not_make_a_program_raise(attrs: dict[str, str], explained: bool) -> None:
     """Neither has a time: the exception is no consequence of a SIGTERM, but a limit is known to come first."""
     b = Board(4)
-    b.ev("external_signal", None, source="slurm", agent=True, signal="SIGTERM", reason=reason)
+    b.ev("external_signal", None, source="slurm", agent=True, signal="SIGTERM", **attrs)
     b.ev("raised", 2, exception="AssertionError", text="empty batch", uncaught=True)
     b.run()
 

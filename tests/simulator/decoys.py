@@ -12,7 +12,13 @@ from tests.simulator.texts.headers import c10
 
 def _retry(s: Reaction, rnd: random.Random, rank: int, t: float) -> None:
     """A handler logs the exception and goes on with the next sample."""
-    error = rnd.choice(("json.decoder.JSONDecodeError: Expecting value: line 2 column 1 (char 79)", "OSError: [Errno 5] Input/output error: '/data/shards/shard-00003.tar'", "KeyError: 'text'"))
+    error = rnd.choice(
+        (
+            "json.decoder.JSONDecodeError: Expecting value: line 2 column 1 (char 79)",
+            "OSError: [Errno 5] Input/output error: '/data/shards/shard-00003.tar'",
+            "KeyError: 'text'",
+        )
+    )
     s.tell(t, ("rank", rank), "says", style=s.style, level="WARNING", text="could not read sample 20113, taking the next one")
     s.tell(t + 1e-4, ("rank", rank), "caught", where="load", text=error)
 
@@ -31,7 +37,10 @@ def _refused(s: Reaction, rnd: random.Random, rank: int, t: float) -> None:
     """A client that came before the store (start-up)."""
     job = s.job
     start = job.start + 3.5
-    text = c10(job, job.procs[rank], start, "W", "socket.cpp", 752, initialised=False) + f"[c10d] The client socket has failed to connect to [{job.hosts[0].name}]:29500 (errno: 111 - Connection refused)."
+    text = (
+        c10(job, job.procs[rank], start, "W", "socket.cpp", 752, initialised=False)
+        + f"[c10d] The client socket has failed to connect to [{job.hosts[0].name}]:29500 (errno: 111 - Connection refused)."
+    )
     s.tell(start, ("rank", rank), "bare", text=text)
 
 
@@ -41,7 +50,14 @@ def _http(s: Reaction, rnd: random.Random, rank: int, t: float) -> None:
 
 
 def _small_batch(s: Reaction, rnd: random.Random, rank: int, t: float) -> None:
-    s.tell(t, ("rank", rank), "says", style=s.style, level="WARNING", text="ran out of memory in evaluation, retrying with half the batch: CUDA out of memory. Tried to allocate 1.12 GiB")
+    s.tell(
+        t,
+        ("rank", rank),
+        "says",
+        style=s.style,
+        level="WARNING",
+        text="ran out of memory in evaluation, retrying with half the batch: CUDA out of memory. Tried to allocate 1.12 GiB",
+    )
 
 
 DECOYS: tuple[Callable[[Reaction, random.Random, int, float], None], ...] = (_retry, _retry, _warnings, _overflow, _refused, _http, _small_batch)

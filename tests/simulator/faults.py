@@ -261,7 +261,11 @@ def nan(s: Reaction) -> Truth:
     r = _victim(s)
     s.steps(2, poison=(r, s.steps_done + 1))
     for p in s.job.procs:
-        s.at(s.now + s.rnd.uniform(0.01, 0.05), lambda t, q: s.raises(t, q, "collective", f"FloatingPointError: loss is nan at step {s.steps_done}", proof=f"end:{q}", teardown=s.rnd.uniform(0.5, 0.8)), p.rank)
+        s.at(
+            s.now + s.rnd.uniform(0.01, 0.05),
+            lambda t, q: s.raises(t, q, "collective", f"FloatingPointError: loss is nan at step {s.steps_done}", proof=f"end:{q}", teardown=s.rnd.uniform(0.5, 0.8)),
+            p.rank,
+        )
     return Truth("nan", [r], "numeric_nan", ("user_exception",), shows="nan")
 
 
@@ -287,9 +291,32 @@ def absent(s: Reaction) -> Truth:
     ms = int(job.timeout_s * 1000)
     for p in job.procs:
         if p.rank == 0:
-            s.at(t + 1.2, lambda u, q: s.raises(u, q, "init", f"torch.distributed.DistStoreError: Timed out after {int(job.timeout_s) + 1} seconds waiting for clients. {job.world - 1}/{job.world} clients joined.", proof="count", initialised=False), 0)
+            s.at(
+                t + 1.2,
+                lambda u, q: s.raises(
+                    u,
+                    q,
+                    "init",
+                    f"torch.distributed.DistStoreError: Timed out after {int(job.timeout_s) + 1} seconds waiting for clients. {job.world - 1}/{job.world} clients joined.",
+                    proof="count",
+                    initialised=False,
+                ),
+                0,
+            )
         elif p.rank != r:
-            s.at(t + s.rnd.uniform(0, 0.2), lambda u, q: s.raises(u, q, "init", f"torch.distributed.DistStoreError: wait timeout after {ms}ms, keys: /default_pg/0//cpu//0/0", proof=f"victim:{q}", teardown=2.0, initialised=False), p.rank)
+            s.at(
+                t + s.rnd.uniform(0, 0.2),
+                lambda u, q: s.raises(
+                    u,
+                    q,
+                    "init",
+                    f"torch.distributed.DistStoreError: wait timeout after {ms}ms, keys: /default_pg/0//cpu//0/0",
+                    proof=f"victim:{q}",
+                    teardown=2.0,
+                    initialised=False,
+                ),
+                p.rank,
+            )
     return Truth("absent", [r], "rendezvous_missing_rank", ("rendezvous_timeout", "rendezvous_store"), shows="unseen")
 
 

@@ -51,7 +51,11 @@ class Survivors:
         """Whether a pid leads to the rank: launchers' tables, DeepSpeed's spawn lines, NCCL's Init lines."""
         if self.job.launcher == "deepspeed":
             return self.has("mapping")
-        return self.has(f"exit:{rank}") and self.job.launcher == "torchrun" or any(line.writer == ("rank", rank) and "busId" in line.text for _, line in self.proofs.get("identity", []))
+        return (
+            self.has(f"exit:{rank}")
+            and self.job.launcher == "torchrun"
+            or any(line.writer == ("rank", rank) and "busId" in line.text for _, line in self.proofs.get("identity", []))
+        )
 
 
 def _by_elimination(s: Survivors, ranks: list[int]) -> bool:

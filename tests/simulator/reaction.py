@@ -291,7 +291,11 @@ class Reaction:
         if self.job.nccl_debug:
             self.tell(t, ("rank", rank), "completion_error", peer=peer, port=port)
         host = self.job.procs[peer].host
-        self._remote_error(t, rank, f"NET/IB: Got completion from peer {host.ip}<{port}> with status=12 opcode=0 len=0 vendor err 129 (Send) localGid ::ffff:{self.job.procs[rank].host.ip} remoteGids::ffff:{host.ip}")
+        self._remote_error(
+            t,
+            rank,
+            f"NET/IB: Got completion from peer {host.ip}<{port}> with status=12 opcode=0 len=0 vendor err 129 (Send) localGid ::ffff:{self.job.procs[rank].host.ip} remoteGids::ffff:{host.ip}",
+        )
 
     def _remote_error(self, t: float, rank: int, last: str) -> None:
         group, index = self._pending(rank)[0]

@@ -22,7 +22,10 @@ _FRAMES = (
     "frame #4: <unknown function> + 0xdbbf4 (0x7f3a2a4dbbf4 in /opt/conda/lib/python3.11/site-packages/torch/lib/../../../.././libstdc++.so.6)",
 )
 INTERPRETATION = {
-    "remote": ("remote process exited or there was a network error", "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely."),
+    "remote": (
+        "remote process exited or there was a network error",
+        "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.",
+    ),
     "cuda": ("unhandled cuda error (run with NCCL_DEBUG=INFO for details)", "ncclUnhandledCudaError: Call to CUDA function failed."),
 }
 
@@ -58,12 +61,21 @@ def timeout(job: Job, h: Happening) -> Iterator[Line]:
 
     yield say(n[0], caught, f"victim:{proc.rank}")
     if minor in (4, 5):
-        yield say(n[1], f"{group}Exception (either an error or timeout) detected by watchdog at work: {d['seq']}, last enqueued NCCL work: {d['enqueued']}, last completed NCCL work: {d['completed']}.")
+        yield say(
+            n[1],
+            f"{group}Exception (either an error or timeout) detected by watchdog at work: {d['seq']}, last enqueued NCCL work: {d['enqueued']}, last completed NCCL work: {d['completed']}.",
+        )
         if d.get("dies"):
             yield say(n[1] + 49, f"{group}Timeout at NCCL work: {d['seq']}, last enqueued NCCL work: {d['enqueued']}, last completed NCCL work: {d['completed']}.")
     elif minor >= 6:
-        yield say(n[1], f"{group} failure detected by watchdog at work sequence id: {d['seq']} PG status: last enqueued work: {d['enqueued']}, last completed work: {d['completed']}")
-        yield say(n[2], "Stack trace of the failed collective not found, potentially because FlightRecorder is disabled. You can enable it by setting TORCH_NCCL_TRACE_BUFFER_SIZE to a non-zero value.")
+        yield say(
+            n[1],
+            f"{group} failure detected by watchdog at work sequence id: {d['seq']} PG status: last enqueued work: {d['enqueued']}, last completed work: {d['completed']}",
+        )
+        yield say(
+            n[2],
+            "Stack trace of the failed collective not found, potentially because FlightRecorder is disabled. You can enable it by setting TORCH_NCCL_TRACE_BUFFER_SIZE to a non-zero value.",
+        )
 
 
 def taken_down(job: Job, h: Happening) -> Iterator[Line]:

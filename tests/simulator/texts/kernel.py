@@ -16,13 +16,24 @@ def _line(job: Job, h: Happening, text: str, proof: str = "", after: float = 0.0
 def oom_kill(job: Job, h: Happening) -> Iterator[Line]:
     p = job.procs[h.data["rank"]]
     yield _line(job, h, "python3.11 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0")
-    yield _line(job, h, f"oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0-1,oom_memcg=/slurm/job_4911,task_memcg=/slurm/job_4911,task=python3.11,pid={p.pid},uid=1000")
-    yield _line(job, h, f"Memory cgroup out of memory: Killed process {p.pid} (python3.11) total-vm:412331204kB, anon-rss:198222100kB, file-rss:81236kB, shmem-rss:0kB, UID:1000 pgtables:412000kB oom_score_adj:0", f"kernel:{p.rank}")
+    yield _line(
+        job,
+        h,
+        f"oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0-1,oom_memcg=/slurm/job_4911,task_memcg=/slurm/job_4911,task=python3.11,pid={p.pid},uid=1000",
+    )
+    yield _line(
+        job,
+        h,
+        f"Memory cgroup out of memory: Killed process {p.pid} (python3.11) total-vm:412331204kB, anon-rss:198222100kB, file-rss:81236kB, shmem-rss:0kB, UID:1000 pgtables:412000kB oom_score_adj:0",
+        f"kernel:{p.rank}",
+    )
 
 
 def segfault(job: Job, h: Happening) -> Iterator[Line]:
     p = job.procs[h.data["rank"]]
-    yield _line(job, h, f"pt_main_thread[{p.pid}]: segfault at 8 ip 00007f4c1a2b3c4d sp 00007ffd2a3b4c50 error 4 in libtorch_cuda.so[7f4c10000000+5a2c1000]", f"kernel:{p.rank}")
+    yield _line(
+        job, h, f"pt_main_thread[{p.pid}]: segfault at 8 ip 00007f4c1a2b3c4d sp 00007ffd2a3b4c50 error 4 in libtorch_cuda.so[7f4c10000000+5a2c1000]", f"kernel:{p.rank}"
+    )
 
 
 def xid(job: Job, h: Happening) -> Iterator[Line]:

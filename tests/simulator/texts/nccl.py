@@ -32,7 +32,14 @@ def init(job: Job, h: Happening) -> Iterator[Line]:
 
 def peer_closed(job: Job, h: Happening) -> Iterator[Line]:
     p, peer = job.procs[h.who[1]], job.procs[h.data["peer"]]
-    for text in warn(job, p, h.t, p.pid + 77, "misc/socket.cc:575" if _minor(job) >= 26 else "misc/socket.cc:484", f"socketProgress: Connection closed by remote peer {peer.host.name}<{h.data['port']}>"):
+    for text in warn(
+        job,
+        p,
+        h.t,
+        p.pid + 77,
+        "misc/socket.cc:575" if _minor(job) >= 26 else "misc/socket.cc:484",
+        f"socketProgress: Connection closed by remote peer {peer.host.name}<{h.data['port']}>",
+    ):
         yield Line(h.t, h.who, text, "out", "", h.attempt)
 
 

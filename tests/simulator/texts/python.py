@@ -14,7 +14,12 @@ _BACKWARD = (
     ("/workspace/train.py", 354, "train", "loss.backward()"),
     (f"{_SITE}/torch/_tensor.py", 581, "backward", "torch.autograd.backward("),
     (f"{_SITE}/torch/autograd/__init__.py", 347, "backward", "_engine_run_backward("),
-    (f"{_SITE}/torch/autograd/graph.py", 825, "_engine_run_backward", "return Variable._execution_engine.run_backward(  # Calls into the C++ engine to run the backward pass"),
+    (
+        f"{_SITE}/torch/autograd/graph.py",
+        825,
+        "_engine_run_backward",
+        "return Variable._execution_engine.run_backward(  # Calls into the C++ engine to run the backward pass",
+    ),
 )
 _LOAD = (
     ("/workspace/train.py", 331, "train", "batch = next(batches)"),
@@ -80,7 +85,9 @@ def caught(job: Job, h: Happening) -> Iterator[Line]:
 def error_file(job: Job, proc: Proc, t: float, where: str, text: str) -> str:
     """What @record writes when an exception leaves main."""
     stack = "\n".join(traceback(job, where, text)[3:]) + "\n"
-    return json.dumps({"message": {"message": text, "extraInfo": {"py_callstack": f"Traceback (most recent call last):\n{stack}", "timestamp": str(int(proc.host.clock(t)))}}})
+    return json.dumps(
+        {"message": {"message": text, "extraInfo": {"py_callstack": f"Traceback (most recent call last):\n{stack}", "timestamp": str(int(proc.host.clock(t)))}}}
+    )
 
 
 RENDER = {"uncaught": uncaught, "caught": caught}

@@ -8,7 +8,13 @@ from collections.abc import Iterator, Sequence
 from tests.simulator.cluster import Job
 from tests.simulator.tape import Happening, Line
 
-STRSIGNAL = {signal.SIGKILL: "Killed", signal.SIGSEGV: "Segmentation fault (core dumped)", signal.SIGABRT: "Aborted (core dumped)", signal.SIGTERM: "Terminated", signal.SIGBUS: "Bus error (core dumped)"}
+STRSIGNAL = {
+    signal.SIGKILL: "Killed",
+    signal.SIGSEGV: "Segmentation fault (core dumped)",
+    signal.SIGABRT: "Aborted (core dumped)",
+    signal.SIGTERM: "Terminated",
+    signal.SIGBUS: "Bus error (core dumped)",
+}
 
 
 def _tasks(ranks: Sequence[int]) -> str:

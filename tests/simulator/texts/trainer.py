@@ -39,7 +39,9 @@ def speaks(job: Job, style: str, rank: int) -> bool:
 def began(job: Job, h: Happening) -> Iterator[Line]:
     p, style = job.procs[h.who[1]], h.data["style"]
     if style in EVERY_RANK:
-        yield Line(h.t, h.who, head(job, h, style) + f"initializing process group: rank={p.rank} world_size={job.world} backend={job.backend}", "err", "identity", h.attempt)
+        yield Line(
+            h.t, h.who, head(job, h, style) + f"initializing process group: rank={p.rank} world_size={job.world} backend={job.backend}", "err", "identity", h.attempt
+        )
 
 
 def step(job: Job, h: Happening) -> Iterator[Line]:
@@ -60,7 +62,14 @@ def step(job: Job, h: Happening) -> Iterator[Line]:
         lm = "NAN" if loss != loss else f"{loss:.6E}"
         text = (f" [{now:%Y-%m-%d %H:%M:%S}.{now.microsecond:06d}] iteration {n:8d}/{d['total']:8d} | consumed samples: {n * 512:12d} | elapsed time per iteration (ms): {d['took'] * 1000:.1f} | "
                 f"learning rate: 2.990000E-05 | global batch size:   512 | lm loss: {lm} | loss scale: 1.0 | grad norm: {norms} | number of skipped iterations:   0 | number of nan iterations:   0 |")  # fmt: skip
-    yield Line(h.t, h.who, head(job, h, style) + text, "out" if style in ("plain", "megatron", "hf") else "err", f"step:{h.who[1]}" if loss == loss else f"nan:{h.who[1]}", h.attempt)
+    yield Line(
+        h.t,
+        h.who,
+        head(job, h, style) + text,
+        "out" if style in ("plain", "megatron", "hf") else "err",
+        f"step:{h.who[1]}" if loss == loss else f"nan:{h.who[1]}",
+        h.attempt,
+    )
 
 
 def says(job: Job, h: Happening) -> Iterator[Line]:
