@@ -24,7 +24,7 @@ PREDICATES = tomllib.loads((Path(__file__).parents[2] / "rules" / "predicates.to
 SPOKEN = sorted([*EXCEPTIONS, "oom-kill", "sigkill"])
 seeds = st.integers(0, 100_000)
 any_kind = st.sampled_from(sorted(FAULTS))
-quick = settings(max_examples=3, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+quick = settings(max_examples=2, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 many = settings(max_examples=60, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 
 
