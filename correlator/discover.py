@@ -235,6 +235,11 @@ def _not_a_log(name: str, head: bytes) -> str | None:
 
 _ATTEMPT = re.compile(r"(?:^|/)(?P<dir>[^/]*/)?attempt_(?P<a>\d+)/(?P<l>\d+)/(?P<f>[^/]+)$")
 _NODE = re.compile(r"^(?:node|host|worker|machine|pod)[-_]?[\w.]*\d[\w.-]*$|^[a-z][\w]*-[\w-]*\d+(?:\.[\w.-]+)?$", re.IGNORECASE)
+# a host's own log is called after the host: dmesg-gpu17.txt, gpu17.kern.log
+_HOST_LOG = re.compile(
+    r"^(?:(?:dmesg|kern(?:el)?|journal(?:ctl)?|syslog|messages)[-_.](?P<after>[a-z][\w.-]*\d[\w-]*?)|(?P<before>[a-z][\w-]*\d[\w-]*)[-_.](?:dmesg|kern(?:el)?|journal(?:ctl)?|syslog))"
+    r"\.(?:txt|log|out)$", re.IGNORECASE,
+)  # fmt: skip
 _RANK = re.compile(r"(?:^|[^a-z])(?:global_?)?rank[-_.]?(\d+)(?!\d)", re.IGNORECASE)
 _LOCAL = re.compile(r"local_?rank[-_.]?(\d+)", re.IGNORECASE)
 
@@ -259,6 +264,8 @@ def path_hints(path: str) -> PathHints:
             out["node"] = part
     if "node" not in out and (m2 := re.match(r"^((?:node|host|worker|pod|machine)[-_]?[A-Za-z]*\d+[\w-]*|node[-_.][a-z0-9]+)\.(?:log|txt|out|err)$", name)):
         out["node"] = m2[1]
+    if "node" not in out and (m0 := _HOST_LOG.match(name)):
+        out["node"] = (m0["after"] or m0["before"]).split(".")[0]
     if m3 := re.match(r"nccl\.(?P<h>[\w.-]+)\.(?P<p>\d+)(?:\.\w+)?$", name):
         out.update(node=m3["h"].split(".")[0], pid=int(m3["p"]))
     if m4 := _LOCAL.search(name):

@@ -32,6 +32,9 @@ from correlator.parsers.opening import open_chunks
         ("pods/ml_trainer-1_uid/pytorch/2.log", {"node": "trainer-1", "attempt": 2, "launcher": "kubernetes"}),
         ("slurm-9912.out", {"launcher": "slurm", "rank": None}),
         ("console.log", {"rank": None, "local_rank": None, "node": None, "launcher": None}),
+        ("dmesg-gpu17.txt", {"node": "gpu17"}),
+        ("logs/node-3.kern.log", {"node": "node-3"}),
+        ("dmesg.txt", {"node": None}),
     ],
 )
 def test_path_hints(path: str, expected: dict[str, Any]) -> None:

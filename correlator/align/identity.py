@@ -14,6 +14,8 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import PurePosixPath
 from typing import Any
 
 from correlator.discover import SourceRef
@@ -114,7 +116,9 @@ class _Resolver:
         self._name_exits()
         self._world()
         self._claims()
+        self._files_called_after_hosts()
         self._rows()
+        self._hosts_between()
         return self.out
 
     # ---- helpers --------------------------------------------------------------------------------
@@ -347,10 +351,17 @@ class _Resolver:
 
     def _families(self) -> None:
         taken = {w.rank for w in self.writers.values() if w.rank is not None}
+        # files of one family whose writers say their rank: do the numbers in the names agree?
+        said = [
+            (self.refs[w.source_id].hints.index, w.rank)
+            for w in self.writers.values()
+            if w.rank is not None and not w.unit and self.refs[w.source_id].hints.index is not None
+        ]
+        sure = len(said) >= 2 and all(index == rank for index, rank in said)
         for w in self.writers.values():
             index = getattr(self.refs[w.source_id].hints, "index", None)
             if w.rank is None and w.kind == "writer" and not w.unit and index is not None and index not in taken:
-                w.rank, w.how = index, "number in the file name"
+                w.rank, w.how = index, "path: its number, as the siblings' own words confirm" if sure else "number in the file name"
 
     def _pids(self) -> None:
         for w in self.writers.values():
@@ -423,6 +434,36 @@ class _Resolver:
             self.out.world_size = max(self.out.world_size, max(seen) + 1)
         self.out.attempts = 1 + max((w.attempt for w in self.writers.values()), default=0)
         self.out.multi_node = len({w.node for w in self.writers.values() if w.node}) > 1
+
+    def _files_called_after_hosts(self) -> None:
+        """Where one file is called after the host that its lines name, its siblings are called after theirs."""
+        stems: dict[int, tuple[str, str]] = {}
+        for source_id, ref in self.refs.items():
+            path = PurePosixPath(ref.path)
+            stems[source_id] = str(path.parent), path.name.split(".")[0]
+        hosts: dict[int, set[str]] = defaultdict(set)
+        for w in self.writers.values():
+            known = self.out.known.get((w.attempt, w.rank), {}).get("host") if w.rank is not None else None
+            hosts[w.source_id] |= {str(h).split(".")[0] for h in (w.node, known) if h}
+        named = {stems[i][0] for i, found in hosts.items() if stems[i][1] in found and any(c.isdigit() for c in stems[i][1])}
+        taken = {h for found in hosts.values() for h in found}
+        for w in self.writers.values():
+            folder, stem = stems[w.source_id]
+            if folder in named and not w.node and not hosts[w.source_id] and stem not in taken and re.fullmatch(r"[A-Za-z][\w-]*\d[\w-]*", stem):
+                w.node = stem
+
+    def _hosts_between(self) -> None:
+        """A host's ranks are consecutive: a rank between two ranks of one host, with no other host's among them, is on it too."""
+        spans: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for (attempt, rank), facts in self.out.known.items():
+            if rank >= 0 and facts.get("host"):
+                spans[attempt][str(facts["host"])].append(rank)
+        for attempt, hosts in spans.items():
+            ranges = sorted((min(r), max(r), h) for h, r in hosts.items())
+            if all(a[1] < b[0] for a, b in pairwise(ranges)):
+                for low, high, host in ranges:
+                    for rank in range(low, high + 1):
+                        self.out.known.setdefault((attempt, rank), {}).setdefault("host", host)
 
     def _claims(self) -> None:
         """In a stream that several ranks share, a line belongs to the rank that its own header names."""

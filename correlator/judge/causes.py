@@ -91,13 +91,14 @@ def merge(graph: Graph, ranks: list[RankRow]) -> list[Cause]:
         host_of[r.rank] = r.host
         if r.host:
             hosts[r.host].append(r.rank)
-    groups: dict[tuple[str, str, str], list[Fact]] = defaultdict(list)
+    groups: dict[tuple[str, str, str, bool], list[Fact]] = defaultdict(list)
     for f in graph.roots():
         kind = "rank" if f.subject_kind == "rank" else f.subject_kind
         what = str(f.attrs.get("rule") or f.object or "") if f.predicate in ("raised",) else ""
-        groups[f.predicate, what, kind].append(f)
+        # what a handler logged is another statement than what ended its process
+        groups[f.predicate, what, kind, f.attrs.get("uncaught") is False].append(f)
     causes = []
-    for (predicate, _, kind), facts in groups.items():
+    for (predicate, _, kind, _), facts in groups.items():
         cause = Cause(predicate, facts)
         cause.ranks = sorted({f.rank for f in facts if f.rank is not None})
         cause.hosts = sorted({f.subject for f in facts if kind == "host"} | {h for r in cause.ranks if (h := host_of.get(r))})
@@ -141,6 +142,10 @@ def _scope(cause: Cause, kind: str, ranks: list[RankRow], hosts: dict[str, list[
     chance = {r.rank for r in ranks if r.files and r.state not in ("terminated",)} | named
     if cause.facts[0].certainty == "absence":
         return "ranks"
+    if cause.predicate == "exited" and all(f.attrs.get("log") == "missing" for f in cause.facts):
+        return "undetermined"  # how their processes ended is known, what they said is not
+    if named >= chance and len(named) < len(ranks) and any(not r.files for r in ranks if r.rank not in named):
+        return "job" if len(named) * 2 > len(ranks) else "undetermined"  # the logs of all others are missing
     if named >= chance and len(named) * 2 > len(ranks):
         return "job"
     members = [h for h, rs in hosts.items() if set(rs) == named]
@@ -153,12 +158,11 @@ def _scope(cause: Cause, kind: str, ranks: list[RankRow], hosts: dict[str, list[
 
 def _strength(cause: Cause) -> float:
     value = float(STRENGTH.get(cause.predicate, 50))
-    if cause.predicate in ("raised", "io_failed", "host_memory"):
-        flags = {f.attrs.get("uncaught") for f in cause.facts}
-        if True in flags:
-            value += 4
-        elif False in flags:
-            value -= 8
+    flags = {f.attrs.get("uncaught") for f in cause.facts}
+    if True in flags and cause.predicate in ("raised", "io_failed", "host_memory"):
+        value += 4
+    elif flags == {False}:
+        value -= 14  # below what a vote or an exit record says
     if any(f.attrs.get("agent") is True for f in cause.facts):
         value -= 40
     if cause.predicate == "died" and all(f.attrs.get("signal") == "SIGABRT" for f in cause.facts):

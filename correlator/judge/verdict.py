@@ -122,18 +122,21 @@ class _Builder:
             reached.update(self.graph.facts[t].rank for t in self.graph.reach(f.fact_id))
         hit = {f.rank for f in self.graph.facts.values() if f.can_initiate == "no" and f.rank is not None and f.predicate not in NOISE} - set(cause.ranks)
         unexplained = len(hit - reached) / len(hit) if hit else 0.0
-        uncaught = {f.attrs.get("uncaught") for f in cause.facts}
+        handled = {f.attrs.get("uncaught") for f in cause.facts} == {False}
+        # a process that its launcher had to stop was still there; and somebody whose log is missing may have said more
+        stopped = {f.rank for f in self.graph.facts.values() if f.predicate == "terminated"}
+        doubt = bool(set(cause.ranks) & stopped) or any(r.coverage == "absent" for r in self.ranks)
         return {
             "kind": kind, "completeness": completeness, "margin": 1.0 if conflict else (0.3 if close else 0.0),
             "coverage": self._coverage(cause, len(own), len(missing), len(torn), completeness),
             "identity": identity, "order": 0.0 if len(self.causes) < 2 or not close else 0.5, "unexplained": unexplained,
-            "caught": 1.0 if uncaught == {False} and lead.predicate == "raised" else 0.0,
+            "caught": (1.0 if doubt else 0.7) if handled else 0.0,
         }  # fmt: skip
 
     def _coverage(self, cause: Cause, own: int, missing: int, torn: int, completeness: float) -> float:
         """Doubt from a missing or torn log of the named rank: none where the others leave only one place."""
         if cause.predicate == "never_joined":
-            return 0.0
+            return 0.5 if torn else 0.0  # no log is what is expected of it, half a log is not
         alone = cause.facts[0].certainty != "absence" or completeness == 0.0
         if missing and missing == own:
             return (0.15 if cause.predicate in ("died", "device_fault", "host_gone", "exited") else 0.2) if alone else 1.0

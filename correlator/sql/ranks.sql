@@ -9,7 +9,9 @@ machines AS (SELECT greatest(1, count(DISTINCT host)) AS n FROM streams WHERE ho
 shared AS (SELECT c.n > 0 AND c.n >= m.n AS covers FROM consoles c, machines m),
 seen AS (
     SELECT s.attempt, s.rank, min(s.host) AS host, min(s.local_rank) AS local_rank, min(s.pid) AS pid,
-        count(DISTINCT s.source_id) AS files, bool_or(s.ending = 'torn') AS torn
+        count(DISTINCT s.source_id) AS files,
+        -- a console that breaks off may have lost lines of everyone who writes there
+        bool_or(s.ending = 'torn' OR s.source_id IN (SELECT source_id FROM streams WHERE ending = 'torn')) AS torn
     FROM streams s WHERE s.rank IS NOT NULL GROUP BY ALL
 ),
 progress AS (
@@ -46,8 +48,9 @@ SELECT w.attempt, w.rank, coalesce(s.host, k.host) AS host, coalesce(s.local_ran
     END AS state,
     CASE
         WHEN s.rank IS NULL AND NOT h.covers THEN 'absent'
-        WHEN x.exit_code IS NOT NULL OR x.signal IS NOT NULL OR o.finished OR o.raised OR o.waiting OR o.crashed THEN 'closed'
-        WHEN s.torn THEN 'torn'
+        WHEN o.finished OR o.raised OR o.waiting OR o.crashed THEN 'closed'
+        WHEN s.torn THEN 'torn'  -- also where a launcher knows the end: what it said before is what is missing
+        WHEN x.exit_code IS NOT NULL OR x.signal IS NOT NULL THEN 'closed'
         ELSE 'open'
     END AS coverage,
     coalesce(s.files, 0) AS files

@@ -24,7 +24,7 @@ _START = re.compile(r"^(?:[\s+|]*|\S.{0,160}: ?)(?:Exception Group )?Traceback \
 _FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+)(?:, in (.+?))?\s*$')
 _CHAIN = re.compile(r"During handling of the above exception|The above exception was the direct cause")
 _SPAWN = re.compile(r"^-- Process (\d+) terminated with the following error:")
-_HEADER = re.compile(r"^\[?[IWEF]\d{4} ")
+_HEADER = re.compile(r"^\[?[IWEF]\d{3,4} ")  # c10d prints the month without a leading zero
 _GROUP_RULE = re.compile(r"^\s*\+(?:-\+)?-{4,}[ \d.]*-*\s*$")
 _GROUP_MARGIN = re.compile(r"^\s*\| ?(.*)$")
 _AGENT_FRAMES = ("torch/distributed/run.py", "torch/distributed/launcher/api.py", "torch/distributed/launch.py", "accelerate/commands/launch.py")
@@ -38,6 +38,9 @@ _GOES_ON = re.compile(
 _KNOWN_LINE = re.compile(
     r"(?:nccl\w+: |Last error|CUDA kernel|For debugging|Compile with|Original Traceback|Exception raised|frame #|Parameter|making sure|If you already)"
 )
+# C++ frames follow what c10::Error was translated to; behind other types they are another stream's text
+_CPP_FRAMES = re.compile(r"(?:Exception raised from |frame #)")
+_CPP_TYPES = re.compile(r"^(?:torch\.|c10)|^(?:RuntimeError|IndexError|ValueError|TypeError|NotImplementedError)\b")
 _AFTER_BLANK = ("Exception raised from ", "frame #", "Last error", "Compile with", "Original Traceback", "Parameter")
 
 SAMPLES = (
@@ -163,7 +166,7 @@ class Block:
         if text.startswith("Original Traceback"):
             self.state = "original"
             return True
-        if text.startswith(_AFTER_BLANK):
+        if text.startswith(_AFTER_BLANK) and (not _CPP_FRAMES.match(text) or _CPP_TYPES.match(self.message[0])):
             self.message.append(text)
             self.state = "message"
             return True
@@ -212,6 +215,8 @@ class Block:
     def _continues(self, text: str) -> bool:
         """Whether an unprefixed line belongs to the message rather than to the program's next output."""
         first = self.message[0]
+        if _CPP_FRAMES.match(text) and not _CPP_TYPES.match(first):
+            return False
         indented = text[:1] in (" ", "\t")
         if len(self.message) == 1 and not first.rstrip().endswith(_SENTENCE_END) and not indented:
             return _GOES_ON.match(text) is not None

@@ -62,6 +62,8 @@ def parse(line: Line, out: Sink) -> bool:
         host = _HOST.search(text)
         out.event("killed_by_kernel", line, source=NAME, scope="host", host=host["host"] if host else None, step_id=m["step"].rstrip("."),
                   count=int(m["n"]) if m["n"] else None)  # fmt: skip
+    elif "Terminating StepId" in text or "Terminating job step" in text:
+        out.event("teardown_noise", line, source=NAME, why="srun ends the step")
     elif text.startswith(("srun: launch/slurm: ", "srun: Terminating", "srun: Job step aborted", "srun: Force Terminated", "slurmstepd: error: ***")):
         out.event("teardown_noise", line, source=NAME)
     else:

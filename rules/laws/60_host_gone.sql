@@ -5,7 +5,7 @@
 -- source: killing a node leaves neither error.json nor an agent's report (torchelastic FINDINGS); its peers see resets
 WITH hosts AS (
     SELECT attempt, host, count(*) AS ranks, count(*) FILTER (WHERE state IN ('silent', 'no_log') AND exit_code IS NULL AND signal IS NULL) AS quiet,
-        count(*) FILTER (WHERE state = 'waiting') AS speaking, list(rank ORDER BY rank) AS members, max(last_ts) AS last_ts, max(last_step) AS last_step,
+        count(*) FILTER (WHERE state = 'waiting' OR signal = 'SIGABRT') AS speaking, list(rank ORDER BY rank) AS members, max(last_ts) AS last_ts, max(last_step) AS last_step,
         bool_or(coverage = 'absent') AS unseen
     FROM ranks WHERE host IS NOT NULL GROUP BY attempt, host
 ),
@@ -14,7 +14,9 @@ agents AS (  -- a launcher on that host that lived on and reported
 ),
 words AS (
     SELECT 1 AS one, f.attempt FROM facts f JOIN predicates p USING (predicate)
-    WHERE f.status = 'active' AND p.can_initiate = 'yes' AND p.certainty <> 'absence' AND f.subject_kind = 'rank' GROUP BY ALL
+    WHERE f.status = 'active' AND p.can_initiate = 'yes' AND p.certainty <> 'absence' AND f.subject_kind = 'rank'
+        AND NOT (f.predicate = 'died' AND coalesce(f.attrs->>'signal', '') = 'SIGABRT')  -- what a watchdog makes of a waiting process
+    GROUP BY ALL
 )
 SELECT h.attempt, 'host_gone' AS predicate, 'host' AS subject_kind, h.host AS subject, CAST(NULL AS VARCHAR) AS object_kind, CAST(NULL AS VARCHAR) AS object,
     h.last_ts AS onset_low, CAST(NULL AS TIMESTAMPTZ) AS onset_high, CAST(NULL AS VARCHAR) AS pg, CAST(NULL AS BIGINT) AS seq, h.last_step AS step,

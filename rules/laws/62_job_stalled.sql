@@ -8,7 +8,10 @@ WITH rhythm AS (
         SELECT attempt, ts, epoch_ms(ts) - epoch_ms(lag(ts) OVER (PARTITION BY attempt, rank ORDER BY ts)) AS gap FROM steps WHERE ts IS NOT NULL)
     GROUP BY attempt
 ),
-stops AS (SELECT attempt, min(ts) AS ts, min(event_id) AS event_id FROM ev WHERE kind = 'external_signal' AND ts_origin = 'own' GROUP BY attempt)
+stops AS (
+    SELECT f.attempt, min(e.ts) AS ts, min(e.event_id) AS event_id FROM facts f JOIN ev e ON e.event_id = f.first_event_id
+    WHERE f.predicate = 'external_signal' AND f.status = 'active' AND e.ts_origin = 'own' GROUP BY f.attempt
+)
 SELECT r.attempt, 'timed_out_waiting' AS predicate, 'job' AS subject_kind, 'job' AS subject, CAST(NULL AS VARCHAR) AS object_kind, CAST(NULL AS VARCHAR) AS object,
     r.last_ts AS onset_low, s.ts AS onset_high, CAST(NULL AS VARCHAR) AS pg, CAST(NULL AS BIGINT) AS seq, CAST(NULL AS BIGINT) AS step, CAST(NULL AS VARCHAR) AS coverage,
     1 AS events, s.event_id AS first_event_id, s.event_id AS last_event_id,

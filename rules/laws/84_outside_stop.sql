@@ -17,6 +17,9 @@ WHERE s.status = 'active' AND f.status = 'active' AND s.predicate IN ('external_
     AND NOT EXISTS (SELECT 1 FROM facts j WHERE j.attempt = s.attempt AND j.status = 'active' AND j.subject_kind = 'job' AND j.predicate = 'timed_out_waiting')
     -- words that a process spoke before the stop are not its consequence
     AND NOT (p.certainty = 'words' AND p.can_initiate <> 'no' AND f.onset_high IS NOT NULL AND s.onset_low IS NOT NULL AND f.onset_high < s.onset_low AND f.predicate NOT IN ('external_signal'))
+    -- a plain cancel sends SIGTERM: no process answers it with an exception of its own (nor is it known who cancelled)
+    AND NOT (coalesce(s.attrs->>'reason', '') = 'cancelled' AND f.subject_kind = 'rank' AND p.can_initiate = 'yes' AND p.certainty = 'words'
+        AND coalesce(f.attrs->>'uncaught', '') = 'true' AND f.onset_high IS NULL)
     AND NOT (f.predicate = 'external_signal' AND (s.predicate = 'external_signal'))
     AND NOT (p.certainty = 'words' AND p.can_initiate = 'yes' AND f.subject_kind = 'rank' AND f.onset_high IS NULL AND f.predicate NOT IN ('device_fault', 'link_down')
         AND s.predicate = 'external_signal' AND s.subject_kind = 'agent'

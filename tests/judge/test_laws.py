@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from correlator import store
+from correlator.judge import laws
 from correlator.judge.laws import load_laws
 from tests.judge.board import T0, Board
 
@@ -424,6 +426,139 @@ def test_stop_in_the_rhythm_of_the_steps_is_no_stall() -> None:
     b.run("facts-from-events", "job-stalled")
 
     assert b.facts("timed_out_waiting") == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "outside"),
+    [
+        ([("exit", 1), ("cancelled", None)], False),  # --kill-on-bad-exit
+        ([("cancelled", None), ("exit", 1)], True),  # scancel; a task then fails while it is stopped
+        ([("exit", 143), ("cancelled", None)], True),  # a task that answered the SIGTERM of somebody else
+        ([("cancelled", None)], True),
+    ],
+)
+def test_a_step_that_srun_ended_was_not_stopped_from_outside(lines: list[tuple[str, int | None]], outside: bool) -> None:
+    b = Board(4)
+    for what, code in lines:
+        if what == "exit":
+            b.ev("exit_record", None, source="slurm", peer_rank=2, by="slurm", exitcode=code)
+        else:
+            b.ev("external_signal", None, source="slurm", agent=True, signal="SIGTERM", reason="cancelled")
+    b.run("facts-from-events", "not-counted")
+
+    assert bool(b.facts("external_signal")) is outside
+
+
+def test_srun_says_in_its_own_file_that_it_ends_the_step() -> None:
+    """One file a task: slurmstepd's line stands in the first task's file, srun's lines in another."""
+    b = Board(4)
+    b.ev("external_signal", 0, source="slurm", agent=True, signal="SIGTERM", reason="cancelled")
+    b.ev("exit_record", None, source="slurm", peer_rank=2, by="slurm", exitcode=1)
+    b.ev("teardown_noise", None, source="slurm", why="srun ends the step")
+    b.run("facts-from-events", "not-counted")
+
+    assert b.facts("external_signal") == []
+
+
+@pytest.mark.parametrize(("exception", "text_whole", "stands"), [("RuntimeError", False, False), ("RuntimeError", True, True), ("KeyError", False, True)])
+def test_a_torn_exception_says_only_that_its_process_raised(exception: str, text_whole: bool, stands: bool) -> None:
+    b = Board(3)
+    b.ev("raised", 1, line=9, exception=exception, text="[/pytorch/third_pa", uncaught=True)
+    if not text_whole:
+        b.con.execute("UPDATE streams SET ending = 'torn' WHERE rank = 1")
+    b.run("facts-from-events", "not-counted")
+
+    assert bool(b.facts("raised")) is stands
+
+
+@pytest.mark.parametrize(("done", "expected"), [([2], [("left_early", "rank", "2")]), ([1, 2, 3, 4], []), ([], [])])
+def test_the_few_that_finished_while_the_others_wait_left_early(done: list[int], expected: list[tuple[str, str, str]]) -> None:
+    b = Board(6)
+    for rank in range(6):
+        if rank in done:
+            b.ev("finished", rank, at=5)
+        else:
+            b.ev("timed_out_waiting", rank, at=600, seq=9, op="ALLREDUCE", duration_ms=590_000)
+    b.run("facts-from-events", "finished-early")
+
+    assert b.facts("left_early") == expected
+
+
+def test_a_rank_that_waits_where_its_peers_wait_has_handled_what_it_logged() -> None:
+    b = Board(4)
+    b.ev("raised", 1, line=3, exception="OSError", text="[Errno 5]", uncaught=False)
+    for rank in range(3):
+        b.ev("timed_out_waiting", rank, line=8, seq=49, op="ALLREDUCE", numel_in="4", numel_out="4")
+    b.run("facts-from-events", "recovered")
+
+    assert b.facts("raised") == []
+
+
+def test_a_handled_fault_before_another_wait_stands() -> None:
+    """Its own later wait is somewhere else than its peers': what it logged may be why."""
+    b = Board(4)
+    b.ev("raised", 1, line=3, exception="OSError", text="[Errno 5]", uncaught=False)
+    b.ev("lost_connection", 1, line=8, uncaught=True, frames=["train.py:main", "train.py:cleanup"])
+    for rank in (0, 2):
+        b.ev("lost_connection", rank, line=8, uncaught=True, frames=["train.py:main", "train.py:train", "graph.py:_engine_run_backward"])
+    b.run("facts-from-events", "recovered")
+
+    assert b.facts("raised") == [("raised", "rank", "1")]
+
+
+def test_an_xid_is_that_of_the_only_rank_that_speaks_of_a_device_fault() -> None:
+    b = Board(4)
+    b.ev("device_fault", None, source="kernel", xid=48, pci_bus="0000:77:00.0", role="root")
+    b.ev("device_fault", 3, fault="uncorrectable ECC error encountered", uncaught=True)
+    b.run("facts-from-events", "hardware-to-rank", "not-counted")
+
+    assert {subject for _, _, subject in b.facts("device_fault")} == {"3"}
+
+
+@pytest.mark.parametrize(("attrs", "explained"), [({"reason": "cancelled"}, False), ({"reason": "time limit"}, True), ({}, True)])
+def test_a_plain_cancel_does_not_make_a_program_raise(attrs: dict[str, str], explained: bool) -> None:
+    """Neither has a time: the exception is no consequence of a SIGTERM, but a limit is known to come first."""
+    b = Board(4)
+    b.ev("external_signal", None, source="slurm", agent=True, signal="SIGTERM", **attrs)
+    b.ev("raised", 2, exception="AssertionError", text="empty batch", uncaught=True)
+    b.run()
+
+    assert (("external_signal", "agent0", "raised", "2") in b.edges()) is explained
+
+
+def test_watchdogs_aborts_do_not_hide_a_lost_host() -> None:
+    b = Board(4, {0: "a", 1: "a", 2: "b", 3: "b"})
+    for rank in (0, 1):
+        b.ev("timed_out_waiting", rank, at=600, seq=9, op="ALLREDUCE", duration_ms=590_000)
+        b.ev("exit_record", None, peer_rank=rank, by="elastic", exitcode=-6, signal="SIGABRT", host="a")
+    b.con.execute("UPDATE streams SET host = 'a' WHERE stream_id = 0")
+    b.run()
+
+    assert b.facts("host_gone") == [("host_gone", "host", "b")]
+
+
+def test_bus_of_two_hosts_without_a_hosts_name_is_nobodys_unless_the_pid_fits() -> None:
+    for pid, expected in ((103, [("device_fault", "rank", "3")]), (77, [("device_fault", "host", "host0")])):
+        b = Board(4, hosts={0: "a", 1: "a", 2: "b", 3: "b"})
+        b.ev("device_fault", None, source="kernel", xid=48, pci_bus="0000:10:00.0", role="root", pid=pid)
+        b.run()  # makes known_ranks
+        b.con.execute("UPDATE known_ranks SET pci_bus = '0000:10:00.0' WHERE rank IN (0, 3)")
+        b.con.execute("DELETE FROM facts; DELETE FROM edges; DELETE FROM ranks")
+        b.con.execute(f"INSERT INTO ranks {store.sql_text('ranks')}")
+        laws.run_laws(b.con, only={"facts-from-events", "hardware-to-rank", "not-counted"})
+
+        assert b.facts("device_fault") == expected
+
+
+@pytest.mark.parametrize(("dead", "expected"), [([2], [("killed_by_kernel", "rank", "2")]), ([1, 2], [("killed_by_kernel", "host", "host0")])])
+def test_a_kill_of_an_unknown_pid_is_that_of_the_only_killed_rank(dead: list[int], expected: list[tuple[str, str, str]]) -> None:
+    b = Board(4)
+    b.ev("killed_by_kernel", None, source="kernel", pid=4411)
+    for rank in dead:
+        b.ev("exit_record", None, source="slurm", peer_rank=rank, by="slurm", signal="SIGKILL")
+    b.run("facts-from-events", "exit-records", "hardware-to-rank", "not-counted")
+
+    assert b.facts("killed_by_kernel") == expected
 
 
 def test_fault_of_a_machine_explains_its_own_ranks_only() -> None:

@@ -246,3 +246,11 @@ def test_the_rulebook_sees_type_and_text() -> None:
     python_traceback.parse(line("torch.OutOfMemoryError: CUDA out of memory."), out)
     assert seen == [("python", "torch.OutOfMemoryError: CUDA out of memory.")]
     assert (out.events[0].kind, out.events[0].attrs["rule"], out.events[0].attrs["exception"]) == ("out_of_memory", "r", "OutOfMemoryError")
+
+
+@pytest.mark.parametrize(("last", "lines"), [("OSError: [Errno 5] Input/output error", 3), ("RuntimeError: NCCL communicator was aborted", 5)])
+def test_cpp_frames_follow_only_what_cpp_raised(last: str, lines: int) -> None:
+    """Behind a handled OSError they are the watchdog's, whose prefixed lines run in another stream."""
+    text = f'Traceback (most recent call last):\n  File "data.py", line 9, in read\n{last}\nException raised from checkTimeout at ProcessGroupNCCL.cpp:691 (most recent call first):\nframe #0: c10::Error::Error() + 0x98\n'
+    event = next(e for e in read(python_traceback, text).events if e.attrs.get("exception"))
+    assert event.line_end == lines
