@@ -16,6 +16,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
+from correlator.align.attempts import attempt_bounds, group_of
 from correlator.discover import SourceRef
 from correlator.parsers.pipeline import Part
 from correlator.parsers.schema import Event
@@ -99,7 +100,7 @@ class _Resolver:
 
     def run(self) -> Identity:
         for part in self.parts:
-            for group, lines in _attempt_bounds(part).items():
+            for group, lines in attempt_bounds(part).items():
                 self.bounds[part.source_id, group] = lines
         self._writers()
         self._own_words()
@@ -464,49 +465,6 @@ class _Resolver:
         if largest:
             self.out.world_size = max(self.out.world_size or 0, largest)
         return {key: rank for key, (n, rank) in best.items() if n == largest and len(shared.get(key, ())) <= 1}
-
-
-def group_of(unit: str) -> str:
-    """The launcher that a writer belongs to: its task label, host or pod, empty where a file has one launcher."""
-    return "|".join(t for t in unit.split("|") if t.startswith(("label:", "host:", "pod:", "replica:")))
-
-
-def _attempt_bounds(part: Part) -> dict[str, list[int]]:
-    """Lines after which a later attempt begins, by launcher inside one source.
-
-    An agent prints ``failed (exitcode ..)`` once per attempt, after its workers are gone. It ends an
-    attempt only if workers that had been at work before start again behind it: steps, an own-rank
-    statement or a start marker. (Another agent's workers that start later are no restart.)
-    """
-    work: dict[str, list[tuple[int, str]]] = defaultdict(list)
-    marks: dict[str, set[int]] = defaultdict(set)
-    for st in part.steps:
-        unit = part.streams[st.stream].unit
-        work[group_of(unit)].append((st.line, unit))
-    for ev in part.events:
-        unit = part.streams[ev.stream].unit
-        group = group_of(unit)
-        if ev.kind == "restart" or (ev.kind == "exit_record" and ev.attrs.get("by") == "elastic" and ev.attrs.get("agent_line")):
-            marks[group].add(ev.line)
-        elif ev.kind in ("identity", "started") or (ev.kind in ("timed_out_waiting", "lost_connection", "store_wait") and not ev.attrs.get("second_hand")):
-            work[group].append((ev.line, unit))
-    if not any(work.values()):  # an agent's own log: its stops and records are all the work there is
-        for ev in part.events:
-            if ev.kind == "signalled":
-                unit = part.streams[ev.stream].unit
-                work[group_of(unit)].append((ev.line, unit))
-    out: dict[str, list[int]] = {}
-    for group, lines in marks.items():
-        ordered = sorted(lines)
-        bounds: list[int] = []
-        for i, line in enumerate(ordered):
-            upto = ordered[i + 1] if i + 1 < len(ordered) else 1 << 60
-            before = {u for at, u in work[group] if at < line}
-            again = [at for at, u in work[group] if line < at < upto and u in before]
-            if again:
-                bounds.append(line)
-        out[group] = bounds
-    return out
 
 
 def _agent_dir_of(error_file: str) -> str | None:
