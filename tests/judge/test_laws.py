@@ -113,6 +113,17 @@ def test_skipped_overflow_that_recovers_is_no_fact() -> None:
     assert b.facts() == []
 
 
+@pytest.mark.parametrize(("scale", "facts"), [(32768.0, []), (1.0, [("nan_global", "job", "job")]), (None, [("nan_global", "job", "job")])])
+def test_a_skipped_step_at_the_end_is_no_fact_while_the_scaler_has_room(scale: float | None, facts: list[tuple[str, str, str]]) -> None:
+    b = Board(2)
+    for step in range(1, 9):
+        for rank in range(2):
+            b.step(rank, step, at=step, grad_norm=float("inf") if step == 8 else 0.4, loss_scale=scale, skipped=step == 8)
+    b.run("facts-from-events", "first-nonfinite")
+
+    assert b.facts() == facts
+
+
 def test_vote_names_the_odd_rank_only_with_a_majority() -> None:
     b = Board(4)
     for rank, what in enumerate(["a", "a", "b", "a"]):
