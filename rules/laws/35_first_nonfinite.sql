@@ -4,7 +4,7 @@
 -- claim: A loss printed by a rank before the others see it is the only pre-reduction evidence; the first step at which some ranks print a non-finite loss while others print a finite one names them. The same step on all, or one printer, is a global symptom.
 -- source: an all-reduce spreads one NaN to every rank within the step; local loss is the only per-rank number before the reduction
 WITH values_ AS (
-    SELECT attempt, rank, step, bool_or(NOT isfinite(loss)) AS bad_loss, bool_or(NOT isfinite(grad_norm)) AS bad_norm, bool_or(coalesce(skipped, false) AND loss_scale > 1) AS rescaled,
+    SELECT attempt, rank, step, bool_or(NOT isfinite(loss)) AS bad_loss, bool_or(NOT isfinite(grad_norm)) AS bad_norm, bool_or(coalesce(skipped, false) AND coalesce(loss_scale, 1) > 1) AS rescaled,
         min(line) AS line, min(source_id) AS source_id, min(ts) AS ts
     FROM steps WHERE loss IS NOT NULL OR grad_norm IS NOT NULL GROUP BY attempt, rank, step
 ),
