@@ -117,6 +117,8 @@ def _what(event: Event) -> str | None:
         return "begin" if spoken else None
     if event.kind in ("resumed", "started"):
         return event.kind
+    if event.attrs.get("by") == "shell":
+        return None  # a shell tells of any child, copies and downloads too
     uncaught = event.kind == "raised" and event.attrs.get("uncaught") is True
     return "end" if uncaught or event.kind in _ENDS else None
 
