@@ -302,6 +302,16 @@ def test_nan_spreads_from_the_rank_that_had_it() -> None:
     assert ("nan_local", "1", "nan_global", "0") in b.edges()
 
 
+@pytest.mark.parametrize(("failed_at", "explained"), [(10, False), (30, True)])
+def test_a_requeue_does_not_explain_the_node_that_failed_before_it(failed_at: int, explained: bool) -> None:
+    b = Board(2)
+    b.ev("host_gone", None, line=failed_at, source="slurm", scope="host", host="n3")
+    b.ev("preempted", None, line=20, source="slurm", agent=True, reason="job requeue")
+    b.run("facts-from-events", "outside-stop")
+
+    assert any(e[0] == "preempted" and e[2] == "host_gone" for e in b.edges()) is explained
+
+
 def test_leaving_early_explains_the_mismatch() -> None:
     b = Board(2)
     b.ev("left_early", 1)
