@@ -1,4 +1,5 @@
-"""Where one attempt ends and the next begins inside a file: restarts without attempt directories.
+"""Where one attempt ends and the next begins inside a file, and which attempt a file begins with: restarts without
+attempt directories.
 
 Two kinds of evidence. A launcher's mark (``failed (exitcode ..)``, ``will restart worker group``, a requeue) ends an
 attempt if workers that had been at work before it start again behind it. Without a launcher a writer that introduces
@@ -33,6 +34,56 @@ def attempt_bounds(part: Part) -> dict[str, list[int]]:
     out = dict(marked)
     for group, seen in moments.items():
         out[group] = _Scan(marked.get(group, [])).run(sorted(seen, key=lambda m: m.line))
+    return _follow(out, {group for group, seen in moments.items() if any(m.what in ("begin", "step") for m in seen)})
+
+
+def _follow(bounds: dict[str, list[int]], working: set[str]) -> dict[str, list[int]]:
+    """A launcher's unlabelled lines among its labelled workers belong to the attempt that the first of them begins."""
+    workers = [b for group, b in bounds.items() if group in working and b]
+    if workers and not bounds.get("") and "" not in working:
+        n = min(len(b) for b in workers)
+        bounds[""] = [min(b[i] for b in workers) for i in range(n)]
+    return bounds
+
+
+def first_attempts(parts: list[Part], bounds: dict[tuple[int, str], list[int]], told: set[int]) -> dict[int, int]:
+    """Number of the first attempt in each source whose path does not tell it (``told``: those whose path does).
+
+    A process or its agent may say how often it was restarted (``TORCHELASTIC_RESTART_COUNT``, ``restart_count``): what
+    the least of them says holds for all. A rank's file that was written anew at each start holds only what came after
+    the last restarts in its launcher's log.
+    """
+    stated = [n for part in parts if part.source_id not in told and (n := _stated(part, bounds)) is not None]
+    base = min(stated, default=0)
+    out = dict.fromkeys((p.source_id for p in parts if p.source_id not in told), base)
+    launcher = max((p for p in parts if p.source_id in out and not p.steps), key=lambda p: len(bounds.get((p.source_id, ""), ())), default=None)
+    begins = _begin_times(launcher, bounds.get((launcher.source_id, ""), [])) if launcher is not None else []
+    for part in parts:
+        if part.source_id not in out or not begins or part is launcher or part.first is None or not part.first.has_date:
+            continue
+        before = len(begins) - max((len(b) for (source, _), b in bounds.items() if source == part.source_id), default=0)
+        if before > 0 and part.first.utc_us >= begins[before - 1]:
+            out[part.source_id] = base + before
+    return out
+
+
+def _stated(part: Part, bounds: dict[tuple[int, str], list[int]]) -> int | None:
+    """How many attempts went before this source, by its first word on restarts."""
+    for ev in part.events:
+        if ev.kind in ("identity", "mapping") and ev.attrs.get("restart") is not None:
+            passed = sum(1 for b in bounds.get((part.source_id, group_of(part.streams[ev.stream].unit)), ()) if ev.line > b)
+            return max(0, int(ev.attrs["restart"]) - passed)
+    return None
+
+
+def _begin_times(part: Part, bounds: list[int]) -> list[int]:
+    """Microseconds at which the attempts behind a launcher's bounds began at the earliest; empty if it prints no times."""
+    out = []
+    for bound in bounds:
+        times = [ev.stamp.utc_us for ev in part.events if ev.line <= bound and ev.ts_origin == "own" and ev.stamp is not None and ev.stamp.has_date]
+        if not times:
+            return []
+        out.append(max(times))
     return out
 
 
@@ -119,8 +170,7 @@ def _what(event: Event) -> str | None:
         return event.kind
     if event.attrs.get("by") == "shell":
         return None  # a shell tells of any child, copies and downloads too
-    uncaught = event.kind == "raised" and event.attrs.get("uncaught") is True
-    return "end" if uncaught or event.kind in _ENDS else None
+    return "end" if event.attrs.get("uncaught") is True or event.kind in _ENDS else None
 
 
 def _rank_of(tags: tuple, rank: int | None) -> int | None:  # type: ignore[type-arg]

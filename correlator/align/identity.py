@@ -16,7 +16,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from correlator.align.attempts import attempt_bounds, group_of
+from correlator.align.attempts import attempt_bounds, first_attempts, group_of
 from correlator.discover import SourceRef
 from correlator.parsers.pipeline import Part
 from correlator.parsers.schema import Event
@@ -96,12 +96,14 @@ class _Resolver:
         self.out = Identity(world_size=ws)
         self.writers: dict[tuple[int, str, int], Writer] = {}
         self.bounds: dict[tuple[int, str], list[int]] = {}  # (source, launcher's group) -> lines after which the next attempt begins
+        self.first: dict[int, int] = {}  # source -> its first attempt, where the path does not tell
         self.base: dict[tuple[Any, int], int] = {}  # (node key, attempt) -> global rank of local rank 0
 
     def run(self) -> Identity:
         for part in self.parts:
             for group, lines in attempt_bounds(part).items():
                 self.bounds[part.source_id, group] = lines
+        self.first = first_attempts(self.parts, self.bounds, {r.source_id for r in self.refs.values() if r.hints.attempt is not None})
         self._writers()
         self._own_words()
         self._labels_and_paths()
@@ -115,9 +117,12 @@ class _Resolver:
         return self.out
 
     # ---- helpers --------------------------------------------------------------------------------
-    def attempt_at(self, source_id: int, unit: str, line: int) -> int:
+    def first_attempt(self, source_id: int) -> int:
         hint = self.refs[source_id].hints.attempt
-        return (hint or 0) + sum(1 for b in self.bounds.get((source_id, group_of(unit)), ()) if line > b)
+        return hint if hint is not None else self.first.get(source_id, 0)
+
+    def attempt_at(self, source_id: int, unit: str, line: int) -> int:
+        return self.first_attempt(source_id) + sum(1 for b in self.bounds.get((source_id, group_of(unit)), ()) if line > b)
 
     def writer(self, source_id: int, unit: str, attempt: int) -> Writer:
         key = (source_id, unit, attempt)
@@ -343,17 +348,18 @@ class _Resolver:
                     if r is not None:
                         w.rank, w.how = r, "pid in the launcher's table"
                         break
-        for where, local, pid, _host in self.out.known.pop((0, -1), {}).get("pending", []):
-            for key in where:
-                base = self.base.get((key, 0))
-                if base is None and len({k for k, _ in self.base}) == 0:
-                    base = 0
-                if base is not None:
-                    self.out.pid_rank.setdefault((0, key if isinstance(key, str) else None, pid), base + local)
-                    info = self.out.known.setdefault((0, base + local), {})
-                    info.setdefault("local_rank", local)
-                    info.setdefault("pid", pid)
-                    break
+        for attempt in sorted(a for a, rank in self.out.known if rank == -1):
+            for where, local, pid, _host in self.out.known.pop((attempt, -1)).get("pending", []):
+                for key in where:
+                    base = self.base.get((key, attempt))
+                    if base is None and len({k for k, _ in self.base}) == 0:
+                        base = 0
+                    if base is not None:
+                        self.out.pid_rank.setdefault((attempt, key if isinstance(key, str) else None, pid), base + local)
+                        info = self.out.known.setdefault((attempt, base + local), {})
+                        info.setdefault("local_rank", local)
+                        info.setdefault("pid", pid)
+                        break
 
     def _name_exits(self) -> None:
         """Exit records and stops that only tell a pid or a local rank get their global rank."""
@@ -412,9 +418,7 @@ class _Resolver:
                     sid = old
                     if attempt > first:
                         sid, next_id = next_id, next_id + 1
-                        self.out.moves.append(
-                            (old, self.bounds[part.source_id, group_of(info.unit)][attempt - 1 - (self.refs[part.source_id].hints.attempt or 0)] + 1, sid)
-                        )
+                        self.out.moves.append((old, self.bounds[part.source_id, group_of(info.unit)][attempt - 1 - self.first_attempt(part.source_id)] + 1, sid))
                     w = self.writer(part.source_id, info.unit, attempt)
                     rank, how, host, pid = w.rank, w.how, w.node, w.pid
                     if w.kind == "merged":

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from correlator.align.attempts import attempt_bounds
+from correlator.align.attempts import attempt_bounds, first_attempts
 from correlator.engine import rulebook
-from correlator.parsers.pipeline import parse_log
+from correlator.parsers.pipeline import Part, parse_log
+
+
+def part(text: str, source_id: int = 0, path: str = "rank_0.log") -> Part:
+    """What one file says."""
+    data = f"{text}\n".encode()
+    return parse_log(source_id, path, iter([data]), len(data), rulebook().catalogue, 1_800_000_000_000_000)
 
 
 def bounds(text: str) -> list[int]:
     """Bounds of the only launcher in a file."""
-    data = f"{text}\n".encode()
-    found = attempt_bounds(parse_log(0, "rank_0.log", iter([data]), len(data), rulebook().catalogue, 1_800_000_000_000_000))
-    return found.get("", [])
+    return attempt_bounds(part(text)).get("", [])
+
+
+def firsts(*texts: str, told: frozenset[int] = frozenset()) -> list[int]:
+    """First attempt of each file, as far as their words and times tell."""
+    parts = [part(text, i, f"{i}.log") for i, text in enumerate(texts)]
+    found = first_attempts(parts, {(p.source_id, group): lines for p in parts for group, lines in attempt_bounds(p).items()}, set(told))
+    return [found.get(i, -1) for i in range(len(texts))]
 
 
 BEGIN = "2026-05-03 10:00:00,000 INFO train: initialized rank=0 world_size=4"
@@ -73,3 +84,42 @@ def test_ranks_that_share_a_file_begin_once() -> None:
 def test_a_launcher_says_so(mark: str) -> None:
     assert bounds(f"{STEPS}\n{mark}\n{LATER}") == [5]
     assert bounds(f"{STEPS}\n{mark}") == []
+
+
+def agent(minute: int) -> str:
+    """An agent's words at the end of an attempt."""
+    api = "torch/distributed/elastic/multiprocessing/api.py"
+    return (
+        f"W0503 10:0{minute}:30.000000 71 {api}:1028] Sending process 702 closing signal SIGTERM\n"
+        f"E0503 10:0{minute}:31.000000 71 {api}:1002] failed (exitcode: 1) local_rank: 1 (pid: 701) of binary: /opt/venv/bin/python3"
+    )
+
+
+def test_a_file_written_anew_holds_the_last_attempt() -> None:
+    story = f"{agent(1)}\n{agent(6)}"  # attempt 0 ended at 10:01, attempt 1 at 10:06
+
+    assert firsts(story, f"{AGAIN}\n{LATER}") == [0, 1]  # begins at 10:05
+    assert firsts(story, f"{BEGIN}\n{STEPS}") == [0, 0]  # begins at 10:00
+    assert firsts(story, f"{BEGIN}\n{STEPS}\n{CRASH}\n{AGAIN}\n{LATER}") == [0, 0]  # appended: it holds both
+    assert firsts(story, f"{AGAIN}\n{LATER}", told=frozenset({1})) == [0, -1]
+
+
+def test_a_process_says_how_often_it_was_restarted() -> None:
+    assert firsts(f"TORCHELASTIC_RESTART_COUNT=2\n{BEGIN}\n{STEPS}") == [2]
+    assert firsts(f"TORCHELASTIC_RESTART_COUNT=0\n{BEGIN}\n{STEPS}") == [0]
+    # what one says holds for the file that says nothing
+    assert firsts(f"TORCHELASTIC_RESTART_COUNT=1\n{BEGIN}\n{STEPS}", f"{BEGIN}\n{STEPS}") == [1, 1]
+    # it said so behind a bound: the attempt before is in the file
+    assert firsts(f"{BEGIN}\n{STEPS}\n{CRASH}\n{AGAIN}\nTORCHELASTIC_RESTART_COUNT=1\n{LATER}") == [0]
+
+
+def test_a_launcher_s_own_lines_follow_its_labelled_workers() -> None:
+    def labelled(text: str) -> str:
+        return "\n".join(f"{r}: {line.replace('rank=0', f'rank={r}')}" for line in text.splitlines() for r in range(2))
+
+    first, second = labelled(f"{BEGIN}\n{STEPS}"), labelled(f"{AGAIN}\n{STEPS}")
+    text = f"{first}\nsrun: error: node-3: task 1: Killed\n{second}\nsrun: error: node-3: task 1: Killed"
+    found = attempt_bounds(part(text))
+
+    assert found["label:0"] == [11]
+    assert found[""] == [11]
