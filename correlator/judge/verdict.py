@@ -11,6 +11,7 @@ from correlator.judge.confidence import NAMED_AT, confidence
 from correlator.judge.diagnosis import Diagnosis, diagnose
 from correlator.judge.evidence import Evidence
 from correlator.judge.graph import Fact, Graph, load
+from correlator.judge.history import missing_history
 from correlator.judge.words import action_for, missing_of, ranks_text, say
 from correlator.rulebook import Rulebook
 
@@ -75,6 +76,8 @@ class _Builder:
         if scope in ("rank", "ranks", "node") and named and doubtful:
             suspects = self._suspects(cause, rest if conflict else [])
             scope, named, hosts = "undetermined", [], []
+        if diagnosis.failure_class == "unknown_restart":
+            scope = "undetermined"  # what a restart meets is a consequence of what these logs do not hold
         if scope in ("job", "external", "undetermined"):
             named = []
             if scope != "external":
@@ -189,6 +192,8 @@ class _Builder:
         outcome = self._outcome(cause)
         summary = self._sentence(cause, scope, named, hosts, suspects, diagnosis, collateral, outcome)
         asks = missing_of(cause, scope, effects, self.ranks, self.rulebook, doc_rule)
+        if history := missing_history(self.con, diagnosis.failure_class):
+            asks = [history, *asks][:5]
         document: dict[str, Any] = {
             "id": f"attempt{self.attempt}", "attempt": self.attempt, "outcome": outcome, "scope": scope, "initiating_ranks": named,
             "initiating_hosts": hosts, "suspects": suspects, "failure_class": diagnosis.failure_class,
