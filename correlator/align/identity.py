@@ -18,6 +18,7 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Any
 
+from correlator.align.attempts import attempt_bounds, first_attempts, group_of
 from correlator.discover import SourceRef
 from correlator.parsers.pipeline import Part
 from correlator.parsers.schema import Event
@@ -97,14 +98,16 @@ class _Resolver:
         self.out = Identity(world_size=ws)
         self.writers: dict[tuple[int, str, int], Writer] = {}
         self.bounds: dict[tuple[int, str], list[int]] = {}  # (source, launcher's group) -> lines after which the next attempt begins
+        self.first: dict[int, int] = {}  # source -> its first attempt, where the path does not tell
         self.base: dict[tuple[Any, int], int] = {}  # (node key, attempt) -> global rank of local rank 0
         self.labels_are_nodes = False  # srun started a launcher a node: its task numbers are no ranks
         self.nodes_of: dict[int, str] = {}  # source -> machine, where a part of its path is the name of one
 
     def run(self) -> Identity:
         for part in self.parts:
-            for group, lines in _attempt_bounds(part).items():
+            for group, lines in attempt_bounds(part).items():
                 self.bounds[part.source_id, group] = lines
+        self.first = first_attempts(self.parts, self.bounds, {r.source_id for r in self.refs.values() if r.hints.attempt is not None})
         self._named_paths()
         self._writers()
         self._own_words()
@@ -122,9 +125,12 @@ class _Resolver:
         return self.out
 
     # ---- helpers --------------------------------------------------------------------------------
-    def attempt_at(self, source_id: int, unit: str, line: int) -> int:
+    def first_attempt(self, source_id: int) -> int:
         hint = self.refs[source_id].hints.attempt
-        return (hint or 0) + sum(1 for b in self.bounds.get((source_id, group_of(unit)), ()) if line > b)
+        return hint if hint is not None else self.first.get(source_id, 0)
+
+    def attempt_at(self, source_id: int, unit: str, line: int) -> int:
+        return self.first_attempt(source_id) + sum(1 for b in self.bounds.get((source_id, group_of(unit)), ()) if line > b)
 
     def writer(self, source_id: int, unit: str, attempt: int) -> Writer:
         key = (source_id, unit, attempt)
@@ -374,17 +380,18 @@ class _Resolver:
                     if r is not None:
                         w.rank, w.how = r, "pid in the launcher's table"
                         break
-        for where, local, pid, _host in self.out.known.pop((0, -1), {}).get("pending", []):
-            for key in where:
-                base = self.base.get((key, 0))
-                if base is None and len({k for k, _ in self.base}) == 0:
-                    base = 0
-                if base is not None:
-                    self.out.pid_rank.setdefault((0, key if isinstance(key, str) else None, pid), base + local)
-                    info = self.out.known.setdefault((0, base + local), {})
-                    info.setdefault("local_rank", local)
-                    info.setdefault("pid", pid)
-                    break
+        for attempt in sorted(a for a, rank in self.out.known if rank == -1):
+            for where, local, pid, _host in self.out.known.pop((attempt, -1)).get("pending", []):
+                for key in where:
+                    base = self.base.get((key, attempt))
+                    if base is None and len({k for k, _ in self.base}) == 0:
+                        base = 0
+                    if base is not None:
+                        self.out.pid_rank.setdefault((attempt, key if isinstance(key, str) else None, pid), base + local)
+                        info = self.out.known.setdefault((attempt, base + local), {})
+                        info.setdefault("local_rank", local)
+                        info.setdefault("pid", pid)
+                        break
 
     def _name_exits(self) -> None:
         """Exit records and stops that only tell a pid or a local rank get their global rank."""
@@ -488,9 +495,7 @@ class _Resolver:
                     sid = old
                     if attempt > first:
                         sid, next_id = next_id, next_id + 1
-                        self.out.moves.append(
-                            (old, self.bounds[part.source_id, group_of(info.unit)][attempt - 1 - (self.refs[part.source_id].hints.attempt or 0)] + 1, sid)
-                        )
+                        self.out.moves.append((old, self.bounds[part.source_id, group_of(info.unit)][attempt - 1 - self.first_attempt(part.source_id)] + 1, sid))
                     w = self.writer(part.source_id, info.unit, attempt)
                     rank, how, host, pid = w.rank, w.how, w.node, w.pid
                     if w.kind == "merged":
@@ -541,49 +546,6 @@ class _Resolver:
         if largest:
             self.out.world_size = max(self.out.world_size or 0, largest)
         return {key: rank for key, (n, rank) in best.items() if n == largest and len(shared.get(key, ())) <= 1}
-
-
-def group_of(unit: str) -> str:
-    """The launcher that a writer belongs to: its task label, host or pod, empty where a file has one launcher."""
-    return "|".join(t for t in unit.split("|") if t.startswith(("label:", "host:", "pod:", "replica:")))
-
-
-def _attempt_bounds(part: Part) -> dict[str, list[int]]:
-    """Lines after which a later attempt begins, by launcher inside one source.
-
-    An agent prints ``failed (exitcode ..)`` once per attempt, after its workers are gone. It ends an
-    attempt only if workers that had been at work before start again behind it: steps, an own-rank
-    statement or a start marker. (Another agent's workers that start later are no restart.)
-    """
-    work: dict[str, list[tuple[int, str]]] = defaultdict(list)
-    marks: dict[str, set[int]] = defaultdict(set)
-    for st in part.steps:
-        unit = part.streams[st.stream].unit
-        work[group_of(unit)].append((st.line, unit))
-    for ev in part.events:
-        unit = part.streams[ev.stream].unit
-        group = group_of(unit)
-        if ev.kind == "restart" or (ev.kind == "exit_record" and ev.attrs.get("by") == "elastic" and ev.attrs.get("agent_line")):
-            marks[group].add(ev.line)
-        elif ev.kind in ("identity", "started") or (ev.kind in ("timed_out_waiting", "lost_connection", "store_wait") and not ev.attrs.get("second_hand")):
-            work[group].append((ev.line, unit))
-    if not any(work.values()):  # an agent's own log: its stops and records are all the work there is
-        for ev in part.events:
-            if ev.kind == "signalled":
-                unit = part.streams[ev.stream].unit
-                work[group_of(unit)].append((ev.line, unit))
-    out: dict[str, list[int]] = {}
-    for group, lines in marks.items():
-        ordered = sorted(lines)
-        bounds: list[int] = []
-        for i, line in enumerate(ordered):
-            upto = ordered[i + 1] if i + 1 < len(ordered) else 1 << 60
-            before = {u for at, u in work[group] if at < line}
-            again = [at for at, u in work[group] if line < at < upto and u in before]
-            if again:
-                bounds.append(line)
-        out[group] = bounds
-    return out
 
 
 def _agent_dir_of(error_file: str) -> str | None:

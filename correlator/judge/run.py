@@ -38,6 +38,7 @@ def judge(con: Any, rulebook: Rulebook, *, path: str, world_size: int | None, at
         incident = judge_attempt(con, attempt, rulebook, states[attempt], why_not)
         if incident is not None:
             incidents.append(incident)
+    incidents = [i for i in incidents if not _outlived(con, i)]
     incidents.sort(key=lambda i: i.document["attempt"])
     _write(con, incidents)
     document = {
@@ -55,6 +56,16 @@ def judge(con: Any, rulebook: Rulebook, *, path: str, world_size: int | None, at
     con.execute("DELETE FROM document")
     con.execute("INSERT INTO document VALUES (?)", [json.dumps(document, default=str)])
     return Diagnosis(document)
+
+
+def _outlived(con: Any, incident: Incident) -> bool:
+    """A stop from outside behind which a later attempt made progress: preempted and resumed, or a node handed back.
+
+    Nothing failed and nothing is left to be done: the attempt was told to end, and the job went on.
+    """
+    if incident.document["scope"] != "external":
+        return False
+    return one(con, "SELECT count(*) FROM steps WHERE attempt > ?", [incident.document["attempt"]])[0] > 0
 
 
 def _completed(con: Any, attempt: int) -> bool:
@@ -106,7 +117,7 @@ def _job(con: Any, path: str, world_size: int | None, attempts: int, incidents: 
             state = "completed" if states.get(attempts - 1) else "running"
     elif states.get(attempts - 1):
         state = "completed"
-    elif first_run:
+    elif first_run and not one(con, "SELECT count(*) FROM streams WHERE attempt = ? AND ending = 'torn'", [attempts - 1])[0]:
         state = "running"
     frameworks = {
         k.split(".")[-2] if "." in k else k: v

@@ -12,6 +12,7 @@ from correlator.judge.confidence import NAMED_AT, confidence
 from correlator.judge.diagnosis import FALLBACK, Diagnosis, diagnose
 from correlator.judge.evidence import Evidence
 from correlator.judge.graph import Fact, Graph, load
+from correlator.judge.history import missing_history
 from correlator.judge.words import action_for, doubt_of, missing_of, ranks_text, say
 from correlator.rulebook import Rulebook
 
@@ -78,6 +79,8 @@ class _Builder:
             scope, named, hosts = "undetermined", [], []
             if cause.predicate == "stalled" and diagnosis.failure_class == FALLBACK["stalled"]:
                 diagnosis = self._effect_class([f for f in facts if f.predicate == "timed_out_waiting"], "unknown_hang")  # who stalled is open, so what stalled is too
+        if diagnosis.failure_class == "unknown_restart":
+            scope = "undetermined"  # what a restart meets is a consequence of what these logs do not hold
         if scope in ("job", "external", "undetermined"):
             named = []
             if scope != "external":
@@ -201,6 +204,8 @@ class _Builder:
         if scope == "undetermined" and table is not None and table["unknown"] and self._dumped():
             asks.insert(0, {"fact": f"the flight-recorder dump of {ranks_text(table['unknown'])}",
                             "how": "copy nccl_trace_rank_N or comm_lib_trace_rank_N from its host; if it wrote none, py-spy dump --pid PID"})  # fmt: skip
+        if history := missing_history(self.con, diagnosis.failure_class):
+            asks = [history, *asks][:5]
         document: dict[str, Any] = {
             "id": f"attempt{self.attempt}", "attempt": self.attempt, "outcome": outcome, "scope": scope, "initiating_ranks": named,
             "initiating_hosts": hosts, "suspects": suspects, "failure_class": diagnosis.failure_class,

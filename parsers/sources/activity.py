@@ -16,12 +16,13 @@ NAME = "activity"
 ORDER = 60
 TOKENS = (
     "omplete", "inished", "raining done", "stopped:", "heckpoint", "esum", "xhausted", "an out of", "nd of data", "okeniz", "Map", "xtension", "state dict", "state_dict",
-    "ompil", "reprocess", "Loading", "loading", "Saving", "saving", "Saved", "saved", "valuat", "train_runtime", "tarting training", "Running training", "train loop",
+    "is done]", "exiting program", "ompil", "reprocess", "Loading", "loading", "Saving", "saving", "Saved", "saved", "valuat", "train_runtime", "tarting training", "Running training", "train loop",
 )  # fmt: skip
 
 _DONE = re.compile(
-    r"(?i)^\W*(?:\[after \w+ is done\]|(?:the )?training (?:is |has |run )?(?:complete|completed|finished|done|ended)\b|finished training|done training)"
+    r"(?i)^\W*(?:\[?rank \d+\]\W*)?(?:\[after \w+ is done\]|(?:the )?training (?:is |has |run )?(?:complete|completed|finished|done|ended)\b|finished training|done training)"
     r"|\bTraining completed\. Do not forget|`?Trainer\.fit`? stopped: `?max_(?:steps|epochs|time)|['\"]train_runtime['\"]:|^Training finished|^\W*training completed? in\b"
+    r"|^\W*\[?exiting program (?:after [\d.]+ minutes|at iteration \d+)|- INFO - Training completed$"
 )
 _STARTED = re.compile(
     r"(?i)\bstarting training(?: at step (?P<a>\d+))?|\*{3,} running training|^\W*(?:start(?:ing)? (?:the )?train(?:ing)? loop|training starts? at step (?P<b>\d+))"
@@ -53,6 +54,10 @@ SAMPLES = (
     Sample("2026-11-30 20:56:55,101 INFO train: training complete", "finished"),
     Sample("2026-11-30 21:32:06,494 INFO train: dataset exhausted after 8 steps", "left_early", {"step": 8}),
     Sample("[rank 1] train loader exhausted after 117 batches", "left_early", {"step": 117}),
+    Sample("2026-12-01 05:12:54,865 - INFO - __main__ - [RANK 1] Training complete", "finished", {}, "accelerate/logging.py, main_process_only=False"),
+    Sample("[after training is done] datetime: 2026-03-02 10:31:40 ", "finished", {}, "megatron/training/training.py, print_datetime"),
+    Sample("[exiting program after 230.0159624854724 minutes] datetime: 2026-03-02 13:50:10 ", "finished", {}, "megatron/training/training.py, --exit-duration-in-mins"),
+    Sample("[titan] 2026-03-02 10:01:31,000 - root - INFO - Training completed", "finished", {}, "torchtitan/train.py"),
     Sample("2026-01-01 10:00:00,000 INFO train: saved checkpoint step20 to /scratch/job/ckpt", "checkpoint_saved", {"step": 20, "path": "/scratch/job/ckpt"}),
     Sample("resumed from checkpoint step20 at step 20", "resumed", {"step": 20}),
     Sample("Using /root/.cache/torch_extensions/py311_cu117 as PyTorch extensions root...", "activity", {"activity": "building an extension"}, "torch/utils/cpp_extension.py"),

@@ -19,7 +19,7 @@ NAME = "identity_lines"
 ORDER = 1
 TOKENS = (
     "world_size", "WORLD_SIZE", "GLOBAL_RANK", "LOCAL_RANK", "RANK=", "PROCID", "NODEID=", "PMI", "Process rank", "Process index", "rocess index:", "distributed init",
-    "[rank", "[Rank", "rank=", "(rank ", " is rank ", "Rank ", "Global rank", "global rank", "rank: ", "rank ", "GLOBAL RANK",
+    "[rank", "[Rank", "rank=", "(rank ", " is rank ", "Rank ", "Global rank", "global rank", "rank: ", "rank ", "GLOBAL RANK", "RESTART_COUNT",
 )  # fmt: skip
 STATEMENTS_KEPT = 60  # explicit statements kept of one stream; start-up prints a few, restarts some more
 
@@ -50,13 +50,14 @@ _OWN = tuple(
 # one variable a line, as `env` or `export -p` print them; quotes as in Python dumps of os.environ
 _ENV = re.compile(
     r"^\W*(?:export |declare -x )?'?(RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|PET_NODE_RANK|SLURM_PROCID|SLURM_LOCALID|SLURM_NODEID|SLURM_NTASKS"
-    r"|OMPI_COMM_WORLD_RANK|OMPI_COMM_WORLD_SIZE|OMPI_COMM_WORLD_LOCAL_RANK|PMI_RANK|PMI_SIZE|HOSTNAME)'?(?:=|: )[\"']?([\w.-]+)[\"',]*\s*$"
+    r"|OMPI_COMM_WORLD_RANK|OMPI_COMM_WORLD_SIZE|OMPI_COMM_WORLD_LOCAL_RANK|PMI_RANK|PMI_SIZE|HOSTNAME|TORCHELASTIC_RESTART_COUNT|SLURM_RESTART_COUNT)'?(?:=|: )[\"']?([\w.-]+)[\"',]*\s*$"
 )
 _ENV_KEYS = {
     "RANK": "global_rank", "WORLD_SIZE": "world_size", "LOCAL_RANK": "local_rank", "LOCAL_WORLD_SIZE": "local_world_size", "NODE_RANK": "node_rank",
     "GROUP_RANK": "node_rank", "PET_NODE_RANK": "node_rank", "SLURM_PROCID": "global_rank", "SLURM_LOCALID": "local_rank", "SLURM_NODEID": "node_rank",
     "SLURM_NTASKS": "world_size", "OMPI_COMM_WORLD_RANK": "global_rank", "OMPI_COMM_WORLD_SIZE": "world_size", "OMPI_COMM_WORLD_LOCAL_RANK": "local_rank",
     "PMI_RANK": "global_rank", "PMI_SIZE": "world_size", "HOSTNAME": "host",
+    "TORCHELASTIC_RESTART_COUNT": "restart", "SLURM_RESTART_COUNT": "restart",
 }  # fmt: skip
 _NAMES = {"r": "global_rank", "w": "world_size", "l": "local_rank", "p": "pid", "h": "host", "d": "device"}
 _LOCAL = re.compile(r"\blocal[ _]rank[=:]? ?(\d+)\b", re.IGNORECASE)
@@ -74,6 +75,7 @@ SAMPLES = (
     Sample("[INFO|2026-01-01 10:00:00] app:1 >> Process rank: 3, device: cuda:3, n_gpu: 1, distributed training: True", "identity", {"global_rank": 3}, "transformers examples"),
     Sample("| distributed init (rank 3): env://, gpu 3", "identity", {"global_rank": 3}, "torchvision references"),
     Sample("trainer pid 5506 is rank 6", "mapping", {"pid": 5506, "global_rank": 6}),
+    Sample("TORCHELASTIC_RESTART_COUNT=2", "identity", {"restart": 2}, "torch/distributed/elastic/agent/server/local_elastic_agent.py"),
     Sample("SLURM_PROCID=5", "identity", {"global_rank": 5}, "env"),
     Sample("[2024-05-01 12:34:56,789] [INFO] [train.py:96:say] [Rank 2] model has 9 parameters", "identity", {"global_rank": 2, "how": "header"}),
 )  # fmt: skip

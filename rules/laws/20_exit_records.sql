@@ -40,10 +40,11 @@ WHERE j.predicate IS NOT NULL
         WHERE f.attempt = j.attempt AND f.subject_kind = 'process' AND p.ends_subject AND p.certainty = 'words' AND p.can_initiate <> 'no'
             AND coalesce(f.attrs->>'uncaught', 'true') = 'true'))
 UNION ALL
--- a hard signal whose process no evidence ties to a rank
+-- a hard signal whose process no evidence ties to a rank; where steps go on behind it, it was some other child of a shell
 SELECT e.attempt, 'died', 'process', 's' || e.stream_id, NULL, NULL, min(e.ts) - INTERVAL 5 SECONDS, min(e.ts), NULL, NULL, NULL, NULL, count(*), min(e.event_id), max(e.event_id),
     json_object('signal', any_value(e.attrs->>'signal'), 'exitcode', min(TRY_CAST((e.attrs->>'exitcode') AS INTEGER)), 'by', any_value(e.attrs->>'by'))
 FROM ev e
 WHERE e.kind = 'exit_record' AND e.peer_rank IS NULL AND (e.attrs->>'signal') IN ('SIGKILL', 'SIGSEGV', 'SIGABRT', 'SIGBUS', 'SIGILL', 'SIGFPE')
     AND NOT EXISTS (SELECT 1 FROM ev o WHERE o.attempt = e.attempt AND o.kind = 'exit_record' AND o.peer_rank IS NOT NULL)
+    AND (SELECT count(DISTINCT s.step) FROM steps s WHERE s.attempt = e.attempt AND s.source_id = e.source_id AND s.line > e.line) < 2
 GROUP BY e.attempt, e.stream_id

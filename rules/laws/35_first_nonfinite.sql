@@ -4,14 +4,14 @@
 -- claim: A loss printed by a rank before the others see it is the only pre-reduction evidence; the first step at which some ranks print a non-finite loss while others print a finite one names them. The same step on all, or one printer, is a global symptom.
 -- source: an all-reduce spreads one NaN to every rank within the step; local loss is the only per-rank number before the reduction
 WITH values_ AS (
-    SELECT attempt, rank, step, bool_or(NOT isfinite(loss)) AS bad_loss, bool_or(NOT isfinite(grad_norm)) AS bad_norm, bool_or(coalesce(skipped, false)) AS skipped,
+    SELECT attempt, rank, step, bool_or(NOT isfinite(loss)) AS bad_loss, bool_or(NOT isfinite(grad_norm)) AS bad_norm, bool_or(coalesce(skipped, false) AND coalesce(loss_scale, 1) > 1) AS rescaled,
         min(line) AS line, min(source_id) AS source_id, min(ts) AS ts
     FROM steps WHERE loss IS NOT NULL OR grad_norm IS NOT NULL GROUP BY attempt, rank, step
 ),
 last_ AS (SELECT attempt, max(step) AS last_step FROM values_ GROUP BY attempt),
-persistent AS (  -- a skipped step that recovers is healthy
+persistent AS (  -- a skipped step that recovers is healthy, and one that the loss scaler still has room to answer
     SELECT v.attempt, max(v.step) AS worst FROM values_ v JOIN last_ l USING (attempt)
-    WHERE (bad_loss OR bad_norm) AND v.step >= l.last_step - 1 GROUP BY v.attempt
+    WHERE (bad_loss OR (bad_norm AND NOT rescaled)) AND v.step >= l.last_step - 1 GROUP BY v.attempt
 ),
 first_bad AS (
     SELECT v.attempt, min(v.step) FILTER (WHERE bad_loss) AS loss_step, min(v.step) FILTER (WHERE bad_loss OR bad_norm) AS any_step

@@ -21,6 +21,9 @@ WHERE s.status = 'active' AND f.status = 'active' AND s.predicate IN ('external_
     AND NOT (coalesce(s.attrs->>'reason', '') = 'cancelled' AND f.subject_kind = 'rank' AND p.can_initiate = 'yes' AND p.certainty = 'words'
         AND coalesce(f.attrs->>'uncaught', '') = 'true' AND f.onset_high IS NULL)
     AND NOT (f.predicate = 'external_signal' AND (s.predicate = 'external_signal'))
+    -- a node that the scheduler saw fail before it requeued the job did not fail of the requeue
+    AND NOT (f.predicate = 'host_gone' AND EXISTS (SELECT 1 FROM ev a JOIN ev b ON a.source_id = b.source_id AND a.source = b.source AND a.line < b.line
+        WHERE a.event_id = f.first_event_id AND b.event_id = s.first_event_id))
     AND NOT (p.certainty = 'words' AND p.can_initiate = 'yes' AND f.subject_kind = 'rank' AND f.onset_high IS NULL AND f.predicate NOT IN ('device_fault', 'link_down')
         AND s.predicate = 'external_signal' AND s.subject_kind = 'agent'
         AND EXISTS (SELECT 1 FROM ev x WHERE x.attempt = f.attempt AND x.kind = 'exit_record' AND (x.attrs->>'root_cause') = 'true'))

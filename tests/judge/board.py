@@ -59,12 +59,23 @@ class Board:
         )  # fmt: skip
         return int(event_id)
 
-    def step(self, rank: int, step: int, at: float | None = None, loss: float = 1.0, line: int | None = None) -> None:
-        """Adds a step line of a rank."""
+    def step(self, rank: int, step: int, at: float | None = None, loss: float = 1.0, line: int | None = None, **values: Any) -> None:
+        """Adds a step line of a rank; ``values``: grad_norm, loss_scale, skipped."""
         self.line = line or self.line + 1
         self.con.execute(
-            "INSERT INTO step_rows (source_id, stream_id, line, rank_on_line, step, ts_utc, loss) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            [rank + 1, rank + 1, self.line, rank, step, T0 + timedelta(seconds=at) if at is not None else None, loss],
+            "INSERT INTO step_rows (source_id, stream_id, line, rank_on_line, step, ts_utc, loss, grad_norm, loss_scale, skipped) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                rank + 1,
+                rank + 1,
+                self.line,
+                rank,
+                step,
+                T0 + timedelta(seconds=at) if at is not None else None,
+                loss,
+                values.get("grad_norm"),
+                values.get("loss_scale"),
+                values.get("skipped"),
+            ],
         )
 
     def run(self, *names: str) -> Board:

@@ -78,6 +78,22 @@ def test_exit_records(attrs: dict[str, object], expected: list[tuple[str, str, s
     assert b.facts() == expected
 
 
+def test_a_killed_child_of_a_shell_is_no_rank_while_steps_go_on() -> None:
+    def facts(steps_after: int) -> list[tuple[str, str, str]]:
+        b = Board(2)
+        b.con.execute("UPDATE streams SET source_id = 1 WHERE stream_id = 0")
+        b.con.execute(
+            "INSERT INTO event_rows (event_id, source_id, stream_id, line, line_end, ts_origin, source, kind, attrs)"
+            " VALUES (0, 1, 0, 10, 10, 'none', 'test', 'exit_record', '{\"signal\": \"SIGKILL\", \"by\": \"shell\"}')"
+        )
+        for n in range(steps_after):
+            b.step(0, n + 5, line=11 + n)
+        return b.run("facts-from-events", "exit-records").facts("died")
+
+    assert facts(2) == []
+    assert facts(1) == [("died", "process", "s0")]
+
+
 def test_sigkill_sent_by_the_agent_is_teardown() -> None:
     b = Board(2)
     b.ev("signalled", None, pid=101, signal="SIGKILL")
@@ -202,6 +218,45 @@ def test_skipped_overflow_that_recovers_is_no_fact() -> None:
     b.run("facts-from-events", "first-nonfinite")
 
     assert b.facts() == []
+
+
+def _uncaught_then_steps() -> Board:
+    b = Board(2)
+    b.ev("raised", 0, line=10, exception="ValueError", uncaught=True)
+    b.step(0, 5, line=11)
+    b.step(0, 6, line=12)
+    return b
+
+
+def test_words_of_a_child_process_are_set_aside_where_the_rank_lived_on() -> None:
+    complained = _uncaught_then_steps()
+    complained.ev("lost_connection", 0, line=13)
+    stopped = _uncaught_then_steps()
+    stopped.ev("exit_record", None, line=13, peer_rank=0, exitcode=-15, signal="SIGTERM")
+    for board in (complained, stopped):
+        board.run("facts-from-events", "recovered")
+        assert board.facts("raised", "recovered") == [("raised", "rank", "0")]
+
+    silent = _uncaught_then_steps()  # the steps may have waited in a buffer
+    before = Board(2)  # its teardown complains, its buffered steps come last
+    before.ev("raised", 0, line=10, exception="ValueError", uncaught=True)
+    before.ev("lost_connection", 0, line=11)
+    before.step(0, 5, line=12)
+    before.step(0, 6, line=13)
+    for board in (silent, before):
+        board.run("facts-from-events", "recovered")
+        assert board.facts("raised") == [("raised", "rank", "0")]
+
+
+@pytest.mark.parametrize(("scale", "facts"), [(32768.0, []), (1.0, [("nan_global", "job", "job")]), (None, [("nan_global", "job", "job")])])
+def test_a_skipped_step_at_the_end_is_no_fact_while_the_scaler_has_room(scale: float | None, facts: list[tuple[str, str, str]]) -> None:
+    b = Board(2)
+    for step in range(1, 9):
+        for rank in range(2):
+            b.step(rank, step, at=step, grad_norm=float("inf") if step == 8 else 0.4, loss_scale=scale, skipped=step == 8)
+    b.run("facts-from-events", "first-nonfinite")
+
+    assert b.facts() == facts
 
 
 def test_vote_names_the_odd_rank_only_with_a_majority() -> None:
@@ -336,6 +391,16 @@ def test_nan_spreads_from_the_rank_that_had_it() -> None:
     b.run()
 
     assert ("nan_local", "1", "nan_global", "0") in b.edges()
+
+
+@pytest.mark.parametrize(("failed_at", "explained"), [(10, False), (30, True)])
+def test_a_requeue_does_not_explain_the_node_that_failed_before_it(failed_at: int, explained: bool) -> None:
+    b = Board(2)
+    b.ev("host_gone", None, line=failed_at, source="slurm", scope="host", host="n3")
+    b.ev("preempted", None, line=20, source="slurm", agent=True, reason="job requeue")
+    b.run("facts-from-events", "outside-stop")
+
+    assert any(e[0] == "preempted" and e[2] == "host_gone" for e in b.edges()) is explained
 
 
 def test_leaving_early_explains_the_mismatch() -> None:
