@@ -138,8 +138,8 @@ def _scope(cause: Cause, kind: str, ranks: list[RankRow], hosts: dict[str, list[
     named = set(cause.ranks)
     if len(named) == 1:
         return "rank"
-    # ranks that could have said the same: those with a log that nobody stopped before they spoke
-    chance = {r.rank for r in ranks if r.files and r.state not in ("terminated",)} | named
+    # ranks that could have said the same: those with a whole log that nobody stopped before they spoke
+    chance = {r.rank for r in ranks if r.files and r.state != "terminated" and r.coverage != "torn"} | named
     if cause.facts[0].certainty == "absence":
         return "ranks"
     if cause.predicate == "exited" and all(f.attrs.get("log") == "missing" for f in cause.facts):

@@ -1,7 +1,7 @@
 -- law: finished-early
 -- stratum: derive
--- needs: finished, exit_record
--- claim: A rank that was done, or left with code 0, at an earlier step than its peers left the loop while they went on: their waits and lost connections come from that. So did a few ranks that said they were done while most others wait for them in a collective and never say so, where no one's own words tell of another cause.
+-- needs: finished, exit_record, left_early
+-- claim: A rank that was done, or left with code 0, at an earlier step than its peers left the loop while they went on: their waits and lost connections come from that. So did a few ranks that said they were done while most others wait for them in a collective and never say so, where no one's own words tell of another cause. Words of leaving that no prefix attributes are those of the only rank that does not wait.
 -- source: torch.distributed.algorithms.join (a synchronous job has one number of steps); gloo and NCCL peers of a process that exits see a closed connection or wait
 WITH done AS (
     SELECT attempt, coalesce(peer_rank, rank) AS rank, min(event_id) AS event_id, max(event_id) AS last_event_id, min(ts) AS ts, max(step) AS step, count(*) AS events,
@@ -30,3 +30,11 @@ SELECT e.attempt, 'left_early' AS predicate, 'rank' AS subject_kind, CAST(e.rank
 FROM early e LEFT JOIN left_behind l USING (attempt)
 WHERE EXISTS (SELECT 1 FROM hit h WHERE h.attempt = e.attempt) AND NOT EXISTS (SELECT 1 FROM facts f WHERE f.attempt = e.attempt AND f.predicate = 'left_early')
     AND (e.sooner AND e.n_sooner * 2 < e.world OR e.said AND e.n_said * 2 <= l.n AND NOT EXISTS (SELECT 1 FROM explained x WHERE x.attempt = e.attempt))
+UNION ALL
+SELECT f.attempt, f.predicate, 'rank', CAST(o.rank AS VARCHAR), f.object_kind, f.object, f.onset_low, f.onset_high, f.pg, f.seq, f.step, f.coverage, f.events, f.first_event_id, f.last_event_id,
+    json_merge_patch(f.attrs, '{"owner": "the only rank that does not wait"}')
+FROM facts f JOIN (
+    SELECT r.attempt, min(r.rank) AS rank FROM ranks r JOIN top t USING (attempt)
+    WHERE t.world > 2 AND NOT EXISTS (SELECT 1 FROM hit h WHERE h.attempt = r.attempt AND h.rank = r.rank) GROUP BY r.attempt HAVING count(*) = 1
+) o USING (attempt)
+WHERE f.predicate = 'left_early' AND f.subject_kind = 'process' AND f.status = 'active'

@@ -173,6 +173,16 @@ def test_who_is_done_before_its_peers_left_early(done_at: int, others: int, expe
     assert b.facts("left_early") == expected
 
 
+@pytest.mark.parametrize(("waiting", "owner"), [((0, 1, 3), [("left_early", "rank", "2")]), ((0, 1), [("left_early", "process", "s0")])])
+def test_anonymous_words_of_leaving_are_those_of_the_only_rank_that_does_not_wait(waiting: tuple[int, ...], owner: list[tuple[str, str, str]]) -> None:
+    b = Board(4)
+    b.ev("left_early", None)
+    for rank in waiting:
+        b.ev("timed_out_waiting", rank)
+    b.run("facts-from-events", "finished-early", "not-counted")
+    assert b.facts("left_early") == owner
+
+
 def test_exit_code_0_before_the_others_is_leaving_early_and_done_without_victims_is_not() -> None:
     b = Board(3)
     for rank, last in ((0, 9), (1, 8), (2, 9)):
