@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SAMPLE := sample_logs/tee-decoy-data-error/logs
 
-.PHONY: demo test check format lint types layers docs slow clean
+.PHONY: demo test check calibrate format lint types layers docs slow clean
 
 $(VENV)/.run: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -24,6 +24,10 @@ test: $(VENV)/.dev  ## set up and run the tests
 
 slow: $(VENV)/.dev  ## long campaigns
 	$(BIN)/python -m pytest -n 2 -m slow
+
+calibrate: $(VENV)/.dev  ## refit the confidence model: make calibrate CORPUS=FOLDER (labelled incidents)
+	for size in 8 64 256; do $(BIN)/python -m tests.simulator build/simulated/$$size --count $$((1200 / size + 7)) --size $$size --seed 5000; done
+	$(BIN)/python -m tests.calibration $(CORPUS) build/simulated --write
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format correlator parsers tests

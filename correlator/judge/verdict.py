@@ -95,9 +95,11 @@ class _Builder:
         kind = {"words": 0.0, "record": 0.3, "absence": 0.6}[lead.certainty]
         if cause.predicate == "never_joined":
             kind = 0.2  # the store or its waiting peers named it
-        elif cause.predicate in SYMPTOMS:
-            kind = 1.0
         completeness = 0.0
+        if cause.predicate in SYMPTOMS:  # what each rank had before the reduction is not in the logs
+            kind = completeness = 1.0
+        elif cause.predicate == "exited" and any(r.coverage == "torn" for r in own):
+            completeness = 1.0  # its log is cut: the words in which it, like everybody, may have named a peer are lost
         if lead.certainty == "absence":
             tier = int(lead.attrs.get("tier") or 4)
             kind = 0.6 if tier <= 5 else 1.0

@@ -48,3 +48,12 @@ WHERE e.kind = 'exit_record' AND e.peer_rank IS NULL AND (e.attrs->>'signal') IN
     AND NOT EXISTS (SELECT 1 FROM ev o WHERE o.attempt = e.attempt AND o.kind = 'exit_record' AND o.peer_rank IS NOT NULL)
     AND (SELECT count(DISTINCT s.step) FROM steps s WHERE s.attempt = e.attempt AND s.source_id = e.source_id AND s.line > e.line) < 2
 GROUP BY e.attempt, e.stream_id
+UNION ALL
+-- a bad exit code is all that is left of the failure
+SELECT e.attempt, 'exited', 'process', 's' || e.stream_id, NULL, NULL, min(e.ts) - INTERVAL 5 SECONDS, min(e.ts), NULL, NULL, NULL, NULL, count(*), min(e.event_id), max(e.event_id),
+    json_object('exitcode', min(TRY_CAST((e.attrs->>'exitcode') AS INTEGER)), 'by', any_value(e.attrs->>'by'))
+FROM ev e
+WHERE e.kind = 'exit_record' AND e.peer_rank IS NULL AND (e.attrs->>'signal') IS NULL AND TRY_CAST((e.attrs->>'exitcode') AS INTEGER) > 0
+    AND NOT EXISTS (SELECT 1 FROM ev o WHERE o.attempt = e.attempt AND (o.kind = 'exit_record' AND o.peer_rank IS NOT NULL OR o.kind = 'restart'))
+    AND NOT EXISTS (SELECT 1 FROM facts f JOIN predicates p USING (predicate) WHERE f.attempt = e.attempt AND p.ends_subject)
+GROUP BY e.attempt, e.stream_id

@@ -94,6 +94,16 @@ def test_a_killed_child_of_a_shell_is_no_rank_while_steps_go_on() -> None:
     assert facts(1) == [("died", "process", "s0")]
 
 
+@pytest.mark.parametrize(("also", "expected"), [(None, [("exited", "process", "s0")]), ("raised", [("raised", "rank", "1")])])
+def test_a_bad_exit_code_of_nobody_counts_only_when_nothing_else_is_left(also: str | None, expected: list[tuple[str, str, str]]) -> None:
+    b = Board(2)
+    b.ev("exit_record", None, exitcode=3, by="deepspeed")
+    if also:
+        b.ev(also, 1, exception="ValueError")
+    b.run("facts-from-events", "exit-records")
+    assert b.facts() == expected
+
+
 def test_sigkill_sent_by_the_agent_is_teardown() -> None:
     b = Board(2)
     b.ev("signalled", None, pid=101, signal="SIGKILL")
