@@ -21,6 +21,9 @@ heard AS (  -- what was said of the writer's own calls; of dumps only those that
     WHERE e.kind IN ('timed_out_waiting', 'enqueued', 'completed', 'pg_status') AND e.rank IS NOT NULL AND coalesce(e.pg, '0') NOT LIKE '%?'
         AND (e.source <> 'flight_recorder' OR EXISTS (SELECT 1 FROM dumps d WHERE d.attempt = e.attempt AND d.rank = e.rank AND d.source_id = e.source_id))
 ),
+mixed AS (  -- groups with point-to-point calls: their status lines count two kinds of calls in one field
+    SELECT attempt, pg FROM heard WHERE (attrs->>'mixed') = 'true' OR op IN ('SEND', 'RECV', 'COALESCED') GROUP BY ALL
+),
 statements AS (
     SELECT attempt, pg, seq, rank, op, (attrs->>'numel_in') AS numel_in, (attrs->>'numel_out') AS numel_out, (attrs->>'dtype') AS dtype,
         concat_ws(' ', attrs->>'reduction', 'root ' || (attrs->>'root')) AS how,
@@ -32,10 +35,11 @@ statements AS (
             WHEN (attrs->>'state') = 'started' THEN 2 ELSE 1 END AS reached,
         TRY_CAST((attrs->>'timeout_ms') AS DOUBLE) AS timeout_ms, dumped
     FROM heard WHERE kind <> 'pg_status' AND seq IS NOT NULL
+        AND NOT (kind = 'timed_out_waiting' AND coalesce(op, '') IN ('SEND', 'RECV', 'COALESCED'))  -- numbered apart from collectives
     UNION ALL  -- a status line proves two calls: the last enqueued and the last completed
     SELECT attempt, pg, unnest([TRY_CAST((attrs->>'last_enqueued') AS BIGINT), TRY_CAST((attrs->>'last_completed') AS BIGINT)]), rank, NULL, NULL, NULL, NULL, '',
         NULL, NULL, NULL, unnest([1, 3]), NULL, dumped
-    FROM heard WHERE kind = 'pg_status'
+    FROM heard WHERE kind = 'pg_status' AND (attempt, pg) NOT IN (SELECT (attempt, pg) FROM mixed)
     UNION ALL  -- a fingerprint tells the operands of two ranks
     SELECT attempt, coalesce(pg, '0'), seq, TRY_CAST((attrs->>('$.' || who || '_rank')) AS INTEGER), regexp_extract(attrs->>('$.' || who), 'op=(\w+)', 1), regexp_extract(attrs->>('$.' || who), 'shape=([0-9, ]*)', 1),
         NULL, regexp_extract(attrs->>('$.' || who), 'dtype=(\w+)', 1), '', NULL, NULL, NULL, 1, NULL, false
@@ -71,7 +75,8 @@ waits AS (
     SELECT c.attempt, c.pg, c.seq FROM (SELECT attempt, pg, rank, min(seq) AS seq FROM calls WHERE dumped AND reached <= 2 AND op IS NOT NULL AND pg NOT LIKE 'nccl:%' GROUP BY ALL) c
         LEFT JOIN done d USING (attempt, pg) WHERE c.seq > coalesce(d.seq, 0) GROUP BY ALL
     UNION  -- status lines are printed where something failed: calls beyond the last one that any member completed were pending
-    SELECT attempt, pg, max(TRY_CAST((attrs->>'last_completed') AS BIGINT)) + 1 FROM heard WHERE kind = 'pg_status' AND NOT dumped GROUP BY attempt, pg
+    SELECT attempt, pg, max(TRY_CAST((attrs->>'last_completed') AS BIGINT)) + 1 FROM heard WHERE kind = 'pg_status' AND NOT dumped
+        AND (attempt, pg) NOT IN (SELECT (attempt, pg) FROM mixed) GROUP BY attempt, pg
         HAVING max(TRY_CAST((attrs->>'last_enqueued') AS BIGINT)) > max(TRY_CAST((attrs->>'last_completed') AS BIGINT))
             AND max(TRY_CAST((attrs->>'last_completed') AS BIGINT)) >= 0
     UNION  -- NCCL logs calls, not waits: of the ranks that are known to wait the one with the shortest list had called its last
@@ -83,7 +88,8 @@ awaited AS (SELECT attempt, pg, seq FROM waits QUALIFY row_number() OVER (PARTIT
 torn AS (SELECT attempt, rank FROM streams WHERE ending = 'torn' AND rank IS NOT NULL GROUP BY ALL),
 bounds AS (  -- the last call of a rank in a group, where it is known to be the last
     SELECT attempt, pg, rank, max(TRY_CAST((attrs->>'last_enqueued') AS BIGINT)) AS last, false AS dumped FROM heard
-    WHERE kind IN ('pg_status', 'timed_out_waiting') AND NOT dumped AND TRY_CAST((attrs->>'last_enqueued') AS BIGINT) BETWEEN 0 AND 1000000000000 GROUP BY ALL
+    WHERE kind IN ('pg_status', 'timed_out_waiting') AND NOT dumped AND TRY_CAST((attrs->>'last_enqueued') AS BIGINT) BETWEEN 0 AND 1000000000000
+        AND (attempt, pg) NOT IN (SELECT (attempt, pg) FROM mixed) GROUP BY ALL
     UNION ALL
     SELECT attempt, pg, rank, max(seq), true FROM calls WHERE dumped GROUP BY ALL
     UNION ALL  -- a member whose complete dump has no call of the group

@@ -18,6 +18,7 @@ from correlator.parsers.sources.stacks import emit_stack, frame
 NAME = "c10d_nccl"
 ORDER = 6
 TOKENS = ("ProcessGroupNCCL", "Watchdog caught", "NCCL work", "NCCL communicator", "NCCL error", "heartbeat of its watchdog", "watchdog thread terminated")
+COUNT_LIMIT = 10**12  # larger numbers are memory that nobody initialised (2.3)
 MESSAGE_LINES = 40  # a desync report lists every group state
 
 _GROUP = re.compile(r"\[PG (?:ID )?(\d+)(?: PG GUID ([^\s(\]]+))?\s?(?:\(([^)]*)\))? ?Rank (\d+)\]")
@@ -113,11 +114,15 @@ def _terminated(payload: str, line: Line, out: Sink, common: dict[str, Any]) -> 
 
 
 def _status(enqueued: int, completed: int, text: str, line: Line, out: Sink, common: dict[str, Any]) -> None:
-    """How far the writer got in its group, the number of the work that failed, and who signalled (the last detector)."""
+    """How far the writer got in its group, the number of the work that failed, and who signalled (the last detector).
+
+    From 2.4 on collectives and point-to-point calls are numbered apart, but both go through these two fields: a completion
+    beyond the last call shows that they are mixed.
+    """
     at, signalled = _AT_WORK.search(text), _FROM.search(text)
     out.event("pg_status", line, source=NAME, last_enqueued=enqueued,
               last_completed=completed if completed <= enqueued else None,  # 2.3 prints an uninitialised number
-              work=int(at[1]) if at else None, from_rank=int(signalled[1]) if signalled else None, **common)  # fmt: skip
+              mixed=True if enqueued < completed <= COUNT_LIMIT else None, work=int(at[1]) if at else None, from_rank=int(signalled[1]) if signalled else None, **common)  # fmt: skip
 
 
 def _desync(text: str, line: Line, out: Sink, common: dict[str, Any]) -> bool:

@@ -202,15 +202,17 @@ def _collective(m: re.Match[str], line: Line, out: Sink, state: dict[str, Any]) 
 
     A job makes millions of calls: of each communicator the newest are kept, for they tell how far the process came.
     """
+    op, dtype, reduce = m["op"], int(m["dtype"]), int(m["reduce"])
+    pair = op in ("Send", "Recv")
     ordinals: dict[str, int] = state.setdefault("ordinals", {})
-    seq = ordinals[m["comm"]] = ordinals.get(m["comm"], 0) + 1
+    seq = None
+    if not pair:  # members send and receive in numbers of their own
+        seq = ordinals[m["comm"]] = ordinals.get(m["comm"], 0) + 1
     comms: dict[str, str | None] = state.setdefault("comms", {})
     if (comm := comms.get(m["comm"])) is None:  # without Init lines: the n-th communicator of its size that this process uses
         sizes: dict[str, int] = state.setdefault("sizes", {})
         sizes[m["n"]] = sizes.get(m["n"], 0) + 1
         comm = comms[m["comm"]] = f"size{m['n']}#{sizes[m['n']]}"
-    op, dtype, reduce = m["op"], int(m["dtype"]), int(m["reduce"])
-    pair = op in ("Send", "Recv")
     kept: deque[Event] = state.setdefault("calls", {}).setdefault(m["comm"], deque(maxlen=CALLS_KEPT))
     full = len(kept) == CALLS_KEPT
     call = (Sink(out.path) if full else out).event(

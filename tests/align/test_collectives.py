@@ -44,6 +44,19 @@ def test_a_number_that_a_status_line_made_up_is_left_out() -> None:
     assert table(b) == {}
 
 
+@pytest.mark.parametrize("sign", ["op", "mixed"])
+def test_status_numbers_that_count_sends_as_well_prove_no_absence(sign: str) -> None:
+    b = Board(3)
+    b.ev("timed_out_waiting", 0, seq=31, pg="0", op="ALLREDUCE")
+    if sign == "op":
+        b.ev("timed_out_waiting", 1, seq=4, pg="0", op="RECV")
+    else:
+        b.ev("pg_status", 1, pg="0", last_enqueued=4, mixed=True)
+    b.ev("pg_status", 2, pg="0", last_enqueued=5, last_completed=5)
+    assert "never_arrived" not in table(b).values()
+    assert (4, 1) not in b.con.execute("SELECT seq, rank FROM collectives").fetchall()
+
+
 def test_a_wait_gets_the_group_of_its_status_line() -> None:
     b = Board(4)
     b.ev("timed_out_waiting", 2, seq=12)

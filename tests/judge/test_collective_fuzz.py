@@ -9,6 +9,7 @@ import pytest
 
 from correlator.api import open_job
 from tests.judge.fr_dumps import Rank
+from tests.judge.test_collective_incidents import logs, signal, timeout
 
 
 def mesh(rows: int, columns: int, *, same_names: bool) -> dict[tuple[str, int], list[int]]:
@@ -99,3 +100,30 @@ def test_no_innocent_is_named(tmp_path: Path, seed: int, same_names: bool) -> No
     assert found["initiating_ranks"] in ([], [culprit])
     if whole:
         assert found["initiating_ranks"] == [culprit]
+
+
+def tell(rng: random.Random, ranks: list[Rank]) -> dict[int, list[str]]:
+    """What watchdogs print at that moment: a timeout and the status of each group with a pending call, else the dump signal."""
+    lines: dict[int, list[str]] = {}
+    silent = rng.choice([0.0, 0.0, 0.2])
+    for r in ranks:
+        mine: list[str] = []
+        for pg, members in r.groups.items():
+            calls = [e for e in r.entries if e["process_group"][0] == pg]
+            pending = [e for e in calls if e["state"] != "completed"]
+            if pending:
+                mine += timeout(r.rank, pending[0]["collective_seq_id"], len(calls), pg, members.index(r.rank), "default_pg" if pg == "0" else "mesh")
+        default = [e for e in r.entries if e["process_group"][0] == "0"]
+        done = sum(e["state"] == "completed" for e in default)
+        lines[r.rank] = [] if rng.random() < silent else mine or signal(r.rank, len(default), done)
+    return lines
+
+
+@pytest.mark.parametrize("seed", [*range(12), *(pytest.param(s, marks=pytest.mark.slow) for s in range(12, 150))])
+def test_no_innocent_is_named_from_words(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(1000 + seed)
+    ranks, culprit = simulate(rng, same_names=False)
+    logs(tmp_path, tell(rng, ranks), world=len(ranks))
+    with open_job(str(tmp_path)) as job:
+        found = job.primary
+    assert found is None or found["initiating_ranks"] in ([], [culprit])

@@ -80,6 +80,12 @@ def test_calls_are_numbered_within_their_communicator() -> None:
     ]  # fmt: skip
 
 
+def test_sends_are_not_counted_among_the_collectives() -> None:
+    call = AT + "NCCL INFO {}: opCount 0 sendbuff 0x7f recvbuff 0x7f count 8 datatype 7 op 0 root 1 comm 0xaa [nranks=4] stream 0x5"
+    out = read(nccl, "\n".join(call.format(op) for op in ("AllReduce", "Send", "Recv", "AllReduce")))
+    assert [(e.op, e.seq) for e in out.events] == [("ALLREDUCE", 1), ("SEND", None), ("RECV", None), ("ALLREDUCE", 2)]
+
+
 def test_the_newest_calls_of_a_communicator_are_kept() -> None:
     call = AT + "NCCL INFO AllReduce: opCount 0 sendbuff 0x7f recvbuff 0x7f count {} datatype 7 op 0 root 0 comm 0x{} [nranks=4] stream 0x5"
     out = read(nccl, "\n".join([call.format(9, "bb"), *(call.format(n, "aa") for n in range(1, 1001))]))
