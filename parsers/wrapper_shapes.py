@@ -129,7 +129,7 @@ CRI = Layer(
 )
 TIMED = Layer("timed", re.compile(rf"(?P<ts>{_ISO.replace('[T ]', 'T')})(?: |$)", _A), lambda m: (None, collector_time(m["ts"])))
 LABEL = Layer(
-    "label", re.compile(r"(?:P(?P<het>\d{1,5}) )?(?P<id> {0,5}\d{1,6}):(?: |$)", _A),
+    "label", re.compile(r"(?:P(?P<het>\d{1,5}) )?(?P<id> {0,5}\d{1,6})(?::| ?\|)(?: |$)", _A),
     lambda m: (Tag("label", int(m["id"]), None, False, _extra(component=_int(m["het"]))), None),
 )  # fmt: skip
 HYDRA = Layer("hydra", re.compile(r"\[(?P<id>\d{1,6})\] ", _A), lambda m: (Tag("mpi", int(m["id"])), None))

@@ -129,7 +129,9 @@ def _scope(cause: Cause, kind: str, ranks: list[RankRow], hosts: dict[str, list[
         return "external"
     if kind == "host":
         return "node"
-    if kind in ("job", "agent", "group", "store", "link"):
+    if kind == "group":
+        return "undetermined"  # somebody in it differs, and the logs do not say who
+    if kind in ("job", "agent", "store", "link"):
         return "job"
     if cause.facts[0].can_initiate == "job":
         return "job"

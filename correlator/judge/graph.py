@@ -46,8 +46,10 @@ class Fact:
         """Short name for sentences: ``rank 3``, ``host n1``, ``the job``."""
         if self.subject_kind == "rank":
             return f"rank {self.subject}"
-        if self.subject_kind in ("job", "group"):
+        if self.subject_kind == "job":
             return "the job"
+        if self.subject_kind == "group":
+            return "some rank"
         if self.subject_kind == "process":
             return "a process that no evidence ties to a rank"
         return f"{self.subject_kind} {self.subject}"

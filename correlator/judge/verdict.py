@@ -88,6 +88,11 @@ class _Builder:
         return self._incident(cause, rest, diagnosis, scope, named, hosts, suspects, sure, parts)
 
     # ---- confidence -----------------------------------------------------------------------------
+    def _waited_later(self, fact: Fact) -> bool:
+        """Whether the rank of a fact timed out as a consequence of it: it lived on and waited like its peers."""
+        effects = (self.graph.facts[e.effect] for e in self.graph.edges if e.cause == fact.fact_id and e.effect in self.graph.facts)
+        return any(e.predicate == "timed_out_waiting" and e.rank == fact.rank for e in effects)
+
     def _features(self, cause: Cause, rest: list[Cause], conflict: bool) -> dict[str, float]:
         lead = cause.lead
         by_rank = {r.rank: r for r in self.ranks}
@@ -98,6 +103,8 @@ class _Builder:
         completeness = 0.0
         if cause.predicate in SYMPTOMS:  # what each rank had before the reduction is not in the logs
             kind = completeness = 1.0
+        elif lead.predicate == "raised" and lead.attrs.get("uncaught") is False and self._waited_later(lead):
+            kind = 0.6  # it was handled, and its process then waited like the others
         elif cause.predicate == "exited" and any(r.coverage == "torn" for r in own):
             completeness = 1.0  # its log is cut: the words in which it, like everybody, may have named a peer are lost
         if lead.certainty == "absence":

@@ -21,7 +21,7 @@ TOKENS = (
 
 _DONE = re.compile(
     r"(?i)^\W*(?:\[?rank \d+\]\W*)?(?:\[after \w+ is done\]|(?:the )?training (?:is |has |run )?(?:complete|completed|finished|done|ended)\b|finished training|done training)"
-    r"|\bTraining completed\. Do not forget|`?Trainer\.fit`? stopped: `?max_(?:steps|epochs|time)|['\"]train_runtime['\"]:|^Training finished|^\W*training completed? in\b"
+    r"|\bTraining completed\. Do not forget|`?Trainer\.fit`? stopped: `?max_(?:steps|epochs|time)|['\"]train_runtime['\"]:|^Training finished|['\"](?:event|msg|message)['\"]: ?['\"]training (?:complete|completed|finished|done|ended)\b|^\W*training completed? in\b"
     r"|^\W*\[?exiting program (?:after [\d.]+ minutes|at iteration \d+)|- INFO - Training completed$"
 )
 _STARTED = re.compile(
@@ -57,6 +57,7 @@ SAMPLES = (
     Sample("2026-12-01 05:12:54,865 - INFO - __main__ - [RANK 1] Training complete", "finished", {}, "accelerate/logging.py, main_process_only=False"),
     Sample("[after training is done] datetime: 2026-03-02 10:31:40 ", "finished", {}, "megatron/training/training.py, print_datetime"),
     Sample("[exiting program after 230.0159624854724 minutes] datetime: 2026-03-02 13:50:10 ", "finished", {}, "megatron/training/training.py, --exit-duration-in-mins"),
+    Sample('{"ts": "2026-03-02T10:01:31.000Z", "level": "info", "rank": 1, "event": "training finished", "steps": 16}', "finished"),
     Sample("[titan] 2026-03-02 10:01:31,000 - root - INFO - Training completed", "finished", {}, "torchtitan/train.py"),
     Sample("2026-01-01 10:00:00,000 INFO train: saved checkpoint step20 to /scratch/job/ckpt", "checkpoint_saved", {"step": 20, "path": "/scratch/job/ckpt"}),
     Sample("resumed from checkpoint step20 at step 20", "resumed", {"step": 20}),

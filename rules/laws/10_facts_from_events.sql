@@ -2,9 +2,15 @@
 -- stratum: derive
 -- claim: A thousand repeats of one statement about one subject are one fact; its onset is the logged time minus how long it waited, and at the earliest also minus how long the software retried before it spoke.
 -- source: detection is not onset: "ran for N ms", "Timed out waiting N ms" count from the enqueue (ProcessGroupNCCL.cpp, gloo unbound_buffer.cc); an InfiniBand completion error comes after all retries (7 times 4.096 us x 2^20, NCCL 2.23 on: 30 s); NCCL gives up a connection after about 60 s of retries (misc/socket.cc)
-WITH statements AS (
+WITH lone_quotes AS (  -- a load without a process group calls its own process rank 0: real quotes of a rank stand in every peer's log
+    SELECT e.attempt, e.source_id FROM ev e
+    WHERE e.source = 'python' AND (e.attrs->>'second_hand') = 'true' AND e.rank IS NOT NULL AND (e.attrs->>'subject_rank') = '0' AND e.rank <> 0
+        AND (SELECT count(*) FROM ranks r WHERE r.attempt = e.attempt AND r.files > 0) > 2
+        AND (SELECT count(DISTINCT o.rank) FROM ev o WHERE o.attempt = e.attempt AND o.source = 'python' AND (o.attrs->>'second_hand') = 'true' AND o.rank IS NOT NULL) = 1
+),
+statements AS (
     SELECT e.*, p.can_initiate, p.certainty,
-        TRY_CAST((e.attrs->>'subject_rank') AS INTEGER) AS named_rank,
+        CASE WHEN (e.attempt, e.source_id) NOT IN (SELECT (attempt, source_id) FROM lone_quotes) THEN TRY_CAST((e.attrs->>'subject_rank') AS INTEGER) END AS named_rank,
         CASE WHEN e.kind IN ('raised', 'warned') THEN coalesce(e.attrs->>'exception', e.attrs->>'signature') END AS what
     FROM ev e JOIN predicates p ON p.predicate = e.kind
     WHERE e.kind NOT IN ('group_broken')

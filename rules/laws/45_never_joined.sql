@@ -1,7 +1,7 @@
 -- law: never-joined
 -- stratum: derive
 -- needs: store_wait, accused
--- claim: A rank that a start-up wait names and that waits for nobody itself never joined. A named rank that waits too is innocent: follow the chain to the rank that is silent.
+-- claim: A rank that a start-up wait names and that waits for nobody itself never joined. A named rank that waits too is innocent: follow the chain to the rank that is silent. A rank without any log that one rank alone waits for, while others work in collectives, is that one's mistake about the size of the job.
 -- source: gloo publishes one key a rank (.../cpu//0/2 names group rank 2); TCPStore counts clients ("3/4 clients joined")
 WITH waits AS (
     SELECT f.attempt, f.subject_kind, f.subject, f.object, f.first_event_id, f.onset_low, f.onset_high, TRY_CAST((f.attrs->>'joined') AS INTEGER) AS joined,
@@ -36,4 +36,7 @@ SELECT c.attempt, 'never_joined' AS predicate, 'rank' AS subject_kind, c.rank AS
 FROM candidates c LEFT JOIN ranks r ON r.attempt = c.attempt AND CAST(r.rank AS VARCHAR) = c.rank
 WHERE NOT EXISTS (SELECT 1 FROM speakers s WHERE s.attempt = c.attempt AND s.rank = c.rank)
     AND (r.last_step IS NULL)
+    AND NOT (c.witnesses = 1 AND coalesce(r.coverage, 'absent') = 'absent' AND (
+        SELECT count(DISTINCT f.subject) FROM facts f WHERE f.attempt = c.attempt AND f.predicate = 'timed_out_waiting' AND f.subject_kind = 'rank'
+            AND (f.attrs->>'direction') IS NOT NULL) >= 2)
 GROUP BY c.attempt, c.rank
