@@ -59,6 +59,7 @@ def run(paths: Sequence[str], *, rules: Rulebook | None = None, hints: Hints | N
         raise CorrelatorError("no log files found", where=", ".join(paths), why="the directory is empty or every file was skipped",
                               help="point correlator at the directory that holds the job's log files")  # fmt: skip
     parts = parse_all(found.sources, rules.catalogue, progress)
+    temporary = store_path is None
     if store_path is None:
         handle, store_path = tempfile.mkstemp(prefix="correlator-", suffix=".duckdb")
         os.close(handle)
@@ -73,8 +74,12 @@ def run(paths: Sequence[str], *, rules: Rulebook | None = None, hints: Hints | N
         align(con, identity)
         result = judge(con, rules, path=", ".join(paths), world_size=identity.world_size, attempts=identity.attempts,
                        other_runs=list(found.other_runs), only_attempt=hints.attempt, why_not=hints.why_not)  # fmt: skip
-    finally:
+    except BaseException:
         con.close()
+        if temporary:
+            Path(store_path).unlink(missing_ok=True)
+        raise
+    con.close()
     return store_path, result
 
 

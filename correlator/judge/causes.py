@@ -19,6 +19,7 @@ STRENGTH = {
     "partitioned": 50, "scale_exhausted": 66, "nan_global": 64, "rendezvous_expired": 54, "store_failed": 52, "p2p_stuck": 50,
 }  # fmt: skip
 SYMPTOMS = frozenset({"nan_global", "scale_exhausted"})  # what the reduction made of one rank's or everybody's fault: says that, not who
+NO_TIME = datetime.max
 ORDER_MARGIN = timedelta(milliseconds=1500)  # beyond both intervals, before one root is said to precede another
 
 
@@ -37,23 +38,12 @@ class Cause:
     @property
     def lead(self) -> Fact:
         """The fact to quote first: a rule knows it, its process ended by it, it came first."""
-        return (
-            min(
-                self.facts,
-                key=lambda f: (
-                    (
-                        f.attrs.get("uncaught") is not True,
-                        "rule" not in f.attrs,
-                        f.onset_high or datetime.max.replace(tzinfo=f.onset_high.tzinfo if f.onset_high else None),
-                        f.fact_id,
-                    )
-                    if f.onset_high is not None
-                    else (f.attrs.get("uncaught") is not True, "rule" not in f.attrs, datetime.max, f.fact_id)
-                ),
-            )
-            if len({f.onset_high is None for f in self.facts}) == 1
-            else min(self.facts, key=lambda f: (f.attrs.get("uncaught") is not True, "rule" not in f.attrs, f.fact_id))
-        )
+        timed = all(f.onset_high is not None for f in self.facts)  # else whether a time was printed would decide
+
+        def order(f: Fact) -> tuple[bool, bool, datetime, int]:
+            return f.attrs.get("uncaught") is not True, "rule" not in f.attrs, f.onset_high if timed and f.onset_high else NO_TIME, f.fact_id
+
+        return min(self.facts, key=order)
 
     @property
     def onset_low(self) -> datetime | None:
@@ -97,6 +87,7 @@ def merge(graph: Graph, ranks: list[RankRow]) -> list[Cause]:
         what = str(f.attrs.get("rule") or f.object or "") if f.predicate in ("raised",) else ""
         # what a handler logged is another statement than what ended its process
         groups[f.predicate, what, kind, f.attrs.get("uncaught") is False].append(f)
+    stopped = {f.rank for f in graph.facts.values() if f.predicate == "terminated"}
     causes = []
     for (predicate, _, kind, _), facts in groups.items():
         cause = Cause(predicate, facts)
@@ -119,7 +110,7 @@ def merge(graph: Graph, ranks: list[RankRow]) -> list[Cause]:
         for f in facts:
             seen.update(t for t in graph.reach(f.fact_id) if graph.facts[t].rank is not None)
         cause.reached = len({graph.facts[t].rank for t in seen} - set(cause.ranks))
-        cause.strength = _strength(cause)
+        cause.strength = _strength(cause, stopped)
         causes.append(cause)
     return sorted(causes, key=lambda c: (-c.strength, -c.reached, c.predicate))
 
@@ -158,13 +149,14 @@ def _scope(cause: Cause, kind: str, ranks: list[RankRow], hosts: dict[str, list[
     return "ranks"
 
 
-def _strength(cause: Cause) -> float:
+def _strength(cause: Cause, stopped: set[int | None]) -> float:
     value = float(STRENGTH.get(cause.predicate, 50))
     flags = {f.attrs.get("uncaught") for f in cause.facts}
     if True in flags and cause.predicate in ("raised", "io_failed", "host_memory"):
         value += 4
     elif flags == {False}:
-        value -= 14  # below what a vote or an exit record says
+        # below what a vote or an exit record says; and a process that its launcher had to stop was still there
+        value -= 20 if set(cause.ranks) <= stopped else 14
     if any(f.attrs.get("agent") is True for f in cause.facts):
         value -= 40
     if cause.predicate == "died" and all(f.attrs.get("signal") == "SIGABRT" for f in cause.facts):
@@ -172,7 +164,7 @@ def _strength(cause: Cause) -> float:
     if cause.predicate == "device_fault" and all(f.attrs.get("role") in ("aftereffect", "recording", "precursor", "info") for f in cause.facts):
         value -= 60
     if cause.facts[0].subject_kind == "process":
-        value -= 5
+        value -= 15 if flags == {False} else 5
     return value
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+NOISE = frozenset({"warned", "teardown_noise", "group_broken"})  # predicates that neither cause nor show a failure
+
 
 @dataclass(slots=True)
 class Fact:

@@ -6,17 +6,16 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from correlator.judge.causes import SYMPTOMS, Cause, RankRow, choose, merge
+from correlator.judge.causes import Cause, RankRow, choose, merge
 from correlator.judge.collective import picture
 from correlator.judge.confidence import NAMED_AT, confidence
 from correlator.judge.diagnosis import FALLBACK, Diagnosis, diagnose
 from correlator.judge.evidence import Evidence
-from correlator.judge.graph import Fact, Graph, load
+from correlator.judge.features import features
+from correlator.judge.graph import NOISE, Fact, Graph, load
 from correlator.judge.history import missing_history
 from correlator.judge.words import action_for, doubt_of, missing_of, ranks_text, say
 from correlator.rulebook import Rulebook
-
-NOISE = {"warned", "teardown_noise", "group_broken"}
 
 
 @dataclass(slots=True)
@@ -70,7 +69,7 @@ class _Builder:
         if cause is None:
             return self._undetermined(None, rest)
         diagnosis = diagnose(cause, facts, self.rulebook, self.config, self.con)
-        sure, parts = confidence(self._features(cause, rest, conflict))
+        sure, parts = confidence(features(self.con, self.attempt, self.graph, self.ranks, self.causes, cause, conflict))
         scope, named, hosts = cause.scope, list(cause.ranks), list(cause.hosts)
         suspects: list[dict[str, Any]] = []
         doubtful = conflict or sure < NAMED_AT or (cause.facts[0].certainty == "absence" and scope == "ranks" and cause.predicate not in ("never_joined",))
@@ -86,73 +85,6 @@ class _Builder:
             if scope != "external":
                 hosts = []
         return self._incident(cause, rest, diagnosis, scope, named, hosts, suspects, sure, parts)
-
-    # ---- confidence -----------------------------------------------------------------------------
-    def _waited_later(self, fact: Fact) -> bool:
-        """Whether the rank of a fact timed out as a consequence of it: it lived on and waited like its peers."""
-        effects = (self.graph.facts[e.effect] for e in self.graph.edges if e.cause == fact.fact_id and e.effect in self.graph.facts)
-        return any(e.predicate == "timed_out_waiting" and e.rank == fact.rank for e in effects)
-
-    def _features(self, cause: Cause, rest: list[Cause], conflict: bool) -> dict[str, float]:
-        lead = cause.lead
-        by_rank = {r.rank: r for r in self.ranks}
-        own = [by_rank[r] for r in cause.ranks if r in by_rank]
-        kind = {"words": 0.0, "record": 0.3, "absence": 0.6}[lead.certainty]
-        if cause.predicate == "never_joined":
-            kind = 0.2  # the store or its waiting peers named it
-        completeness = 0.0
-        if cause.predicate in SYMPTOMS:  # what each rank had before the reduction is not in the logs
-            kind = completeness = 1.0
-        elif lead.predicate == "raised" and lead.attrs.get("uncaught") is False and self._waited_later(lead):
-            kind = 0.6  # it was handled, and its process then waited like the others
-        elif cause.predicate == "exited" and any(r.coverage == "torn" for r in own):
-            completeness = 1.0  # its log is cut: the words in which it, like everybody, may have named a peer are lost
-        if lead.certainty == "absence":
-            tier = int(lead.attrs.get("tier") or 4)
-            kind = 0.6 if tier <= 5 else 1.0
-            world = max(1, int(lead.attrs.get("world") or len(self.ranks) or 1))
-            speakers = int(lead.attrs.get("speakers") or 0)
-            if cause.predicate in ("stalled", "vanished", "busy") and tier >= 4:
-                completeness = max(0.0, 1 - (speakers + len(cause.ranks)) / world)
-            if tier >= 9:
-                completeness = 1.0
-        rivals = [c for c in rest if c.scope in ("rank", "ranks", "node") and set(c.ranks) != set(cause.ranks)]
-        close = [c for c in rivals if cause.strength - c.strength < 8]
-        missing = [r for r in own if r.coverage == "absent"]
-        torn = [r for r in own if r.coverage == "torn"]
-        how = {
-            h
-            for (h,) in self.con.execute(
-                "SELECT DISTINCT evidence FROM streams WHERE attempt = ? AND rank IN (SELECT unnest(?::INTEGER[]))", [self.attempt, cause.ranks or [-1]]
-            ).fetchall()
-        }
-        identity = 0.0
-        if cause.scope == "rank" and how and not any(("c10d" in h or "own words" in h or "path" in h or "label" in h or "map" in h) for h in how):
-            identity = 1.0 if any("file name" in h for h in how) else 0.3
-        reached: set[int | None] = set()
-        for f in cause.facts:
-            reached.update(self.graph.facts[t].rank for t in self.graph.reach(f.fact_id))
-        hit = {f.rank for f in self.graph.facts.values() if f.can_initiate == "no" and f.rank is not None and f.predicate not in NOISE} - set(cause.ranks)
-        unexplained = len(hit - reached) / len(hit) if hit else 0.0
-        handled = {f.attrs.get("uncaught") for f in cause.facts} == {False}
-        # a process that its launcher had to stop was still there; and somebody whose log is missing may have said more
-        stopped = {f.rank for f in self.graph.facts.values() if f.predicate == "terminated"}
-        doubt = bool(set(cause.ranks) & stopped) or any(r.coverage == "absent" for r in self.ranks)
-        return {
-            "kind": kind, "completeness": completeness, "margin": 1.0 if conflict else (0.3 if close else 0.0),
-            "coverage": self._coverage(cause, len(own), len(missing), len(torn), completeness),
-            "identity": identity, "order": 0.0 if len(self.causes) < 2 or not close else 0.5, "unexplained": unexplained,
-            "caught": (1.0 if doubt else 0.7) if handled else 0.0,
-        }  # fmt: skip
-
-    def _coverage(self, cause: Cause, own: int, missing: int, torn: int, completeness: float) -> float:
-        """Doubt from a missing or torn log of the named rank: none where the others leave only one place."""
-        if cause.predicate == "never_joined":
-            return 0.5 if torn else 0.0  # no log is what is expected of it, half a log is not
-        alone = cause.facts[0].certainty != "absence" or completeness == 0.0
-        if missing and missing == own:
-            return (0.15 if cause.predicate in ("died", "device_fault", "host_gone", "exited") else 0.2) if alone else 1.0
-        return (0.1 if alone else 0.5) if torn and cause.facts[0].certainty == "absence" else 0.0
 
     def _suspects(self, cause: Cause, rivals: list[Cause]) -> list[dict[str, Any]]:
         out = []

@@ -50,7 +50,7 @@ clean AS (  -- ranks that logged no handled fault
 places AS (  -- where ranks were when the group broke: the collective, or the frames of the call
     SELECT e.attempt, e.rank, e.source_id, e.line, e.ts, e.ts_origin, e.kind,
         CASE WHEN e.seq IS NOT NULL THEN concat_ws(' ', e.seq, e.op, e.attrs->>'numel_in', e.attrs->>'numel_out') ELSE CAST(e.attrs->'frames' AS VARCHAR) END AS place
-    FROM ev e WHERE e.rank IS NOT NULL AND ((e.kind = 'timed_out_waiting' AND e.seq IS NOT NULL) OR ((e.attrs->'frames') IS NOT NULL AND (e.attrs->>'uncaught') = 'true'))
+    FROM ev e WHERE e.rank IS NOT NULL AND ((e.kind IN ('timed_out_waiting', 'lost_connection', 'remote_error') AND e.seq IS NOT NULL) OR ((e.attrs->'frames') IS NOT NULL AND (e.attrs->>'uncaught') = 'true'))
 ),
 shared_places AS (SELECT DISTINCT p.attempt, p.kind, p.place FROM places p JOIN clean c USING (attempt, rank)),
 with_peers AS (

@@ -9,7 +9,8 @@ WITH attempts AS (  -- only where no rank's own words or exit record explain the
         AND NOT EXISTS (SELECT 1 FROM facts c JOIN predicates q ON q.predicate = c.predicate
             WHERE c.attempt = f.attempt AND c.status = 'active' AND q.can_initiate <> 'no' AND c.predicate NOT IN ('nan_global', 'external_signal', 'device_fault')
                 AND NOT (c.predicate = 'died' AND coalesce(c.attrs->>'signal', '') = 'SIGABRT') AND NOT (c.predicate = 'raised' AND coalesce(c.attrs->>'agent', '') = 'true')
-                AND NOT (c.predicate = 'mismatch' AND c.subject_kind <> 'rank'))
+                AND NOT (c.predicate = 'mismatch' AND c.subject_kind <> 'rank')
+                AND NOT (c.subject_kind = 'process' AND coalesce(c.attrs->>'uncaught', '') = 'false'))  -- handled, and nobody knows where
 ),
 victims AS (
     SELECT f.attempt, TRY_CAST(f.subject AS INTEGER) AS rank, bool_or(f.predicate = 'timed_out_waiting') AS timed_out,

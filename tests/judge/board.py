@@ -46,7 +46,7 @@ class Board:
         self.gone.add(rank)
 
     def ev(board, kind: str, rank: int | None = None, *, at: float | None = None, line: int | None = None, peer_rank: int | None = None, seq: int | None = None,
-           pg: str | None = None, op: str | None = None, duration_ms: float | None = None, host: str | None = None, source: str = "test", **attrs: Any) -> int:  # fmt: skip
+           pg: str | None = None, op: str | None = None, duration_ms: float | None = None, source: str = "test", **attrs: Any) -> int:  # fmt: skip
         """Adds an event; ``at`` seconds after the start, None for a line without time."""
         board.line = line or board.line + 1
         event_id = board.con.execute("SELECT coalesce(max(event_id), -1) + 1 FROM event_rows").fetchone()[0]  # type: ignore[index]

@@ -768,6 +768,81 @@ def test_who_completed_the_initialisation_waits_for_nobody_and_is_no_suspect() -
     assert b.facts("stalled") == [("stalled", "rank", "1"), ("stalled", "rank", "3")]
 
 
+@pytest.mark.parametrize(("quoting", "subject"), [((2,), "2"), ((2, 3), "0")])
+def test_rank_0_quoted_by_one_process_alone_is_that_process(quoting: tuple[int, ...], subject: str) -> None:
+    """A load without a process group calls its own process rank 0; a real exception of rank 0 is quoted by every peer."""
+    b = Board(4)
+    for rank in quoting:
+        b.ev("raised", rank, source="python", exception="FileNotFoundError", second_hand=True, subject_rank=0)
+    b.run("facts-from-events")
+    assert {s for _, _, s in b.facts("raised")} == {subject}
+
+
+@pytest.mark.parametrize(("busy", "expected"), [((0, 1, 2), []), ((), [("never_joined", "rank", "3")])])
+def test_a_rank_without_log_that_one_rank_alone_waits_for(busy: tuple[int, ...], expected: list[tuple[str, str, str]]) -> None:
+    """While the others work in collectives it is that one's mistake about the size of the job."""
+    b = Board(4)
+    b.no_log(3)
+    b.ev("store_wait", 1, peer_rank=3)
+    for rank in busy:
+        b.ev("timed_out_waiting", rank, direction="recv")
+    b.run("facts-from-events", "never-joined")
+    assert b.facts("never_joined") == expected
+
+
+@pytest.mark.parametrize(("address", "gone"), [("10.0.0.7", True), ("10.0.0.8", False)])
+def test_a_handled_fault_does_not_speak_against_the_host_whose_address_a_peer_lost(address: str, gone: bool) -> None:
+    b = Board(4, hosts={0: "n0", 1: "n0", 2: "n1", 3: "n1"})
+    for rank in range(4):
+        b.step(rank, 6, at=6)
+    b.ev("mapping", 0, host="n0", ip="10.0.0.7")
+    b.ev("mapping", 2, host="n1", ip="10.0.0.8")
+    b.ev("raised", 3, exception="JSONDecodeError", uncaught=False)
+    event = b.ev("lost_connection", 2, at=7)
+    b.con.execute("UPDATE event_rows SET peer_host = ? WHERE event_id = ?", [address, event])
+    b.run("facts-from-events", "host-gone")
+    assert bool(b.facts("host_gone")) is gone
+
+
+def test_words_that_a_report_quotes_for_a_rank_are_that_ranks() -> None:
+    b = Board(4)
+    b.ev("raised", None, exception="KeyError", text="'ids'", uncaught=True)
+    b.ev("raised", None, exception="KeyError", text="'ids'", second_hand=True, subject_rank=2)
+    b.ev("exit_record", None, peer_rank=2, exitcode=1, by="elastic")
+    b.ev("exit_record", None, peer_rank=3, exitcode=-6, signal="SIGABRT", by="elastic")
+    b.run("facts-from-events", "exit-records", "owner-by-exit-record", "not-counted")
+    assert {(kind, who) for _, kind, who in b.facts("raised")} == {("rank", "2")}
+
+
+@pytest.mark.parametrize(("record", "owner"), [({"exitcode": 1}, "rank"), ({"exitcode": -6, "signal": "SIGABRT"}, "process")])
+def test_a_python_exception_does_not_end_its_process_by_a_signal(record: dict[str, object], owner: str) -> None:
+    b = Board(4)
+    b.ev("raised", None, exception="KeyError", text="'ids'", uncaught=True)
+    b.ev("exit_record", None, peer_rank=3, by="elastic", **record)
+    b.run("facts-from-events", "exit-records", "owner-by-exit-record", "not-counted")
+    assert [kind for _, kind, _ in b.facts("raised")] == [owner]
+
+
+def test_a_handled_fault_before_the_collective_in_which_all_lost_their_peer_is_over() -> None:
+    b = Board(4)
+    b.ev("raised", 1, line=3, exception="KeyError", text="'text'", uncaught=False)
+    for rank in range(3):
+        b.ev("remote_error", rank, line=8, seq=11, op="REDUCE_SCATTER", numel_in="4", numel_out="2")
+    b.run("facts-from-events", "recovered")
+    assert b.facts("raised") == []
+
+
+def test_a_handled_fault_of_nobody_does_not_stop_the_search_for_the_silent_rank() -> None:
+    b = Board(4)
+    for rank in range(4):
+        b.step(rank, 8, at=8)
+    b.ev("raised", None, exception="KeyError", uncaught=False)
+    for rank in (0, 1, 3):
+        b.ev("timed_out_waiting", rank, duration_ms=12000)
+    b.run()
+    assert b.facts("stalled") == [("stalled", "rank", "2")]
+
+
 def test_every_law_has_a_row_test() -> None:
     """By name, or by running all laws (the explain laws work on facts of the others)."""
     text = Path(__file__).read_text(encoding="utf-8")

@@ -26,6 +26,7 @@ def kinds(tags: tuple[Tag, ...]) -> list[tuple[str, int | None, str | None]]:
     [
         (SRUN, " 3: [default1]:[rank3]:   File", [("label", 3, None), ("tee", 1, "default"), ("ranktag", 3, None)], "  File"),
         (SRUN, "11: plain", [("label", 11, None)], "plain"),
+        ("".join(f"{r}| step {i} loss=1.0\n" for i in range(9) for r in range(4)).splitlines(), "2| plain", [("label", 2, None)], "plain"),
         (SRUN, "srun: error: node-3: task 5: Killed", [], "srun: error: node-3: task 5: Killed"),
         (PDSH, "node-1: [2025] x", [("host", None, "node-1")], "[2025] x"),
         (PDSH, "node-9: late host", [("host", None, "node-9")], "late host"),
