@@ -14,7 +14,7 @@ from correlator.judge.graph import NOISE, Fact, Graph
 CLOSE = 8  # strengths nearer than this are no ground for an order
 SURE_IDENTITY = ("c10d", "own words", "path", "label", "map")  # how a stream was tied to its rank
 STRONG_ABSENCE = 5  # tiers of law silent-rank: up to here a group, a number or a step points at the rank
-RING_ORDER = 9  # from here only who spoke late or whom a ring neighbour lost
+RING_ORDER = 8  # the directions in which the neighbours of a ring waited, where nobody is silent
 
 
 def features(con: Any, attempt: int, graph: Graph, ranks: Sequence[RankRow], causes: Sequence[Cause], cause: Cause, conflict: bool) -> dict[str, float]:
@@ -62,8 +62,8 @@ def _bare_abort(cause: Cause, own: list[RankRow]) -> bool:
 def _absence(ranks: Sequence[RankRow], cause: Cause, lead: Fact) -> tuple[float, float]:
     tier = int(lead.attrs.get("tier") or 4)
     kind = 0.6 if tier <= STRONG_ABSENCE else 1.0
-    if tier >= RING_ORDER:
-        return kind, 1.0
+    if tier > STRONG_ABSENCE and tier != RING_ORDER:
+        return kind, 1.0 if tier > RING_ORDER else 0.5  # who spoke last by far, or several silent ranks
     if cause.predicate in ("stalled", "vanished", "busy") and tier >= 4:
         world = max(1, int(lead.attrs.get("world") or len(ranks) or 1))
         return kind, max(0.0, 1 - (int(lead.attrs.get("speakers") or 0) + len(cause.ranks)) / world)

@@ -52,7 +52,15 @@ def judge_attempt(con: Any, attempt: int, rulebook: Rulebook, completed: bool, w
             return None
     if not causes and live and all(f.predicate == "accused" for f in live):
         return None
+    if live and all(f.attrs.get("uncaught") is False for f in live) and not _everywhere(live, ranks):
+        return None  # handled, nobody is hit and nobody ended: the job goes on
     return _Builder(con, attempt, graph, excluded, ranks, causes, rulebook, completed, why_not).build()
+
+
+def _everywhere(live: list[Fact], ranks: list[RankRow]) -> bool:
+    """Several ranks, and every one that left a log, met it: then the log's last word is the job's, handled or not."""
+    hit = {f.rank for f in live}
+    return len(ranks) > 1 and all(r.rank in hit for r in ranks if r.files)
 
 
 class _Builder:
