@@ -46,7 +46,9 @@ def _ground(graph: Graph, ranks: Sequence[RankRow], cause: Cause, lead: Fact, ow
     if lead.certainty == "absence":
         return _absence(ranks, cause, lead)
     kind = {"words": 0.0, "record": 0.3}[lead.certainty]
-    if lead.certainty == "record" and (len(cause.ranks) > 1 or _bare_abort(cause, own)):
+    if _bare_abort(cause, own):
+        return 0.6, 1.0
+    if lead.certainty == "record" and len(cause.ranks) > 1:
         kind = 0.6  # one of several may have gone because of another
     if lead.attrs.get("uncaught") is False and (_waited_later(graph, lead) or any(r.coverage == "absent" for r in ranks)):
         kind = 0.6  # it was handled, and its process then waited like the others, or who is silent may have more to say
@@ -84,8 +86,6 @@ def _coverage(cause: Cause, own: list[RankRow], completeness: float) -> float:
         return 1.0 if torn else 0.0  # no log is what is expected of it, half a log is not
     alone = cause.facts[0].certainty != "absence" or completeness == 0.0
     if missing and missing == len(own):
-        if _bare_abort(cause, own):
-            return 1.0
         return (0.15 if cause.predicate in ("died", "device_fault", "host_gone", "exited") else 0.2) if alone else 1.0
     return (0.1 if alone else 0.5) if torn and cause.facts[0].certainty == "absence" else 0.0
 

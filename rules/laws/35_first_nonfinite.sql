@@ -1,12 +1,14 @@
 -- law: first-nonfinite
 -- stratum: derive
 -- needs: non-finite step
--- claim: A loss printed by a rank before the others see it is the only pre-reduction evidence; the first step at which some ranks print a non-finite loss while others print a finite one names them. The same step on all, or one printer, is a global symptom.
+-- claim: A loss printed by a rank before the others see it is the only pre-reduction evidence; the first step at which some ranks print a non-finite loss while others print a finite one names them. The same step on all, or one printer, is a global symptom. Half a line at the damaged end of a file does not count: what would say that the step was skipped is missing.
 -- source: an all-reduce spreads one NaN to every rank within the step; local loss is the only per-rank number before the reduction
 WITH values_ AS (
     SELECT attempt, rank, step, bool_or(NOT isfinite(loss)) AS bad_loss, bool_or(NOT isfinite(grad_norm)) AS bad_norm, bool_or(coalesce(skipped, false) AND coalesce(loss_scale, 1) > 1) AS rescaled,
         min(line) AS line, min(source_id) AS source_id, min(ts) AS ts
-    FROM steps WHERE loss IS NOT NULL OR grad_norm IS NOT NULL GROUP BY attempt, rank, step
+    FROM steps s WHERE (loss IS NOT NULL OR grad_norm IS NOT NULL)
+        AND NOT EXISTS (SELECT 1 FROM streams t WHERE t.source_id = s.source_id AND t.ending = 'torn' AND s.line >= t.last_line)
+    GROUP BY attempt, rank, step
 ),
 last_ AS (SELECT attempt, max(step) AS last_step FROM values_ GROUP BY attempt),
 persistent AS (  -- a skipped step that recovers is healthy, and one that the loss scaler still has room to answer

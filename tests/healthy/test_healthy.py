@@ -94,13 +94,27 @@ def test_silent_when_cut_in_mid_run(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("whole_lines", [True, False])
 @pytest.mark.parametrize("share", [n / 20 for n in range(1, 20)])
 @pytest.mark.parametrize("name", sorted({*CALM} - {"elastic-scale-down"}))  # equal shares of its files are not one moment
-def test_silent_wherever_it_is_cut(name: str, share: float, tmp_path: Path) -> None:
-    """The same at every twentieth, behind a whole line. A job that was stopped and has not resumed yet may say so."""
-    document = _cut(name, share, tmp_path, whole_lines=True)
+def test_silent_wherever_it_is_cut(name: str, share: float, whole_lines: bool, tmp_path: Path) -> None:
+    """The same at every twentieth. A job that was stopped and has not resumed yet may say so."""
+    document = _cut(name, share, tmp_path, whole_lines=whole_lines)
 
     assert [i["summary"] for i in document["incidents"] if i["scope"] != "external" or i["initiating_ranks"]] == []
+
+
+def test_half_a_step_line_says_nothing_of_its_values(tmp_path: Path) -> None:
+    """The overflow is printed, that it was skipped would have come behind it on the same line."""
+    logs = logs_of("overflow-skipped", tmp_path)
+    for file in logs.glob("rank_*.log"):
+        data = file.read_bytes()
+        file.write_bytes(data[: data.index(b"grad_norm=inf") + len(b"grad_norm=inf")])
+
+    document = diagnose(logs)
+
+    assert [i["summary"] for i in document["incidents"]] == []
+    assert document["job"]["state"] in ("running", "cut")
 
 
 def _cut(name: str, share: float, folder: Path, *, whole_lines: bool) -> dict[str, Any]:
